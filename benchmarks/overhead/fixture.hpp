@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#pragma once
+/// \file What every case works with, and what a case is.
+///
+/// A case is one function in a file of its own: it sends the message of the fixture `operations`
+/// times and waits for each completion, the way a user of that layer writes it. Results go to
+/// `report()` when they are failures; it is out of line and takes them by reference, as error
+/// handling does in real programs, so that the compiler has to keep them in memory.
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "raw.h"
+#include "verbatim/verbatim.hpp"
+
+namespace verbatim::overhead {
+
+struct Fixture {
+  Context context;
+  ProtectionDomain domain;
+  std::vector<std::byte> memory;
+  MemoryRegion region;
+  CompletionQueue queue;
+  QueuePair queue_pair;
+  std::span<const std::byte> message;  ///< Of dynamic extent: its bounds are checked at run time.
+  raw_connection raw;                  ///< The same objects, bare.
+};
+
+struct Case {
+  const char* name;
+  const char* base;  ///< The case in C that does the same.
+  void (*run)(Fixture& fixture, long operations);
+};
+
+void raw(Fixture& fixture, long operations);
+void queue_pair(Fixture& fixture, long operations);
+void soft_inprocess(Fixture& fixture, long operations);
+
+[[noreturn]] VERBATIM_COLD void report(const Error& error);
+[[noreturn]] VERBATIM_COLD void report(const Completion& completion);
+template <class T>
+[[noreturn]] VERBATIM_COLD void report(const Result<T>& failed) {
+  report(failed.error());
+}
+
+}  // namespace verbatim::overhead

@@ -1,0 +1,342 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""What the software device does between two processes, next to others who do the same.
+
+    ./bench soft [--json] [--check] [--rounds N] [--only PATTERN]
+
+Two processes, one on each of two cores, write, read and send; on memory that both can map (a
+`Buffer`) and on memory that is only registered (plain). In each round every case runs right after
+its peers: UCX and libfabric over shared memory, and the limits of the machine (the hand-off of a
+cache line, memcpy). `ratio` is the median of the ratios within the rounds, so a machine that is
+busy with other things slows both down. Latencies are half a round trip (a read's is the whole
+operation). The figures are those of a machine that does nothing else, as far as can be told: ours
+are medians of slices; UCX tells the median of its latencies, and of its bandwidths and rates, which
+are means, the best of TRIES short runs counts.
+
+--json   JSON lines only on stdout, one per case and peer; the rest goes to stderr.
+--check  holds the ratios against GATES; exit status 1 if one is missed.
+--only   the cases whose name contains PATTERN.
+
+A peer that is not to be had gives a ratio of null, and says why on stderr.
+"""
+import argparse
+import json
+import os
+import re
+import shutil
+import socket
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parent.parent
+CANNOT = 77  # exit status: cannot run here
+ROUNDS = 7
+TRIES = 3
+PATIENCE_S = 60  # for one measurement
+
+UNITS = {"lat": "us", "bw": "MiB/s", "rate": "M/s"}
+UCX_ENVIRONMENT = {"UCX_TLS": "posix,cma,self", "UCX_WARN_UNUSED_ENV_VARS": "n"}
+# peer -> ucx_perftest's name of the test, and the column of its figures.
+UCX_TESTS = {
+    "ucx.put_lat": ("ucp_put_lat", "us"), "ucx.tag_lat": ("tag_lat", "us"),
+    "ucx.put_bw": ("ucp_put_bw", "MiB/s"), "ucx.tag_bw": ("tag_bw", "MiB/s"),
+    "ucx.put_rate": ("ucp_put_bw", "M/s"), "ucx.tag_rate": ("tag_bw", "M/s"),
+}
+
+
+class Broken(Exception):
+    """Something that has to work did not; the message says what."""
+
+
+class Unavailable(Exception):
+    """A peer that this machine does not have."""
+
+
+class Gate(NamedTuple):
+    case: str
+    peer: str
+    limit: float
+    at_most: bool  # else: at least
+
+
+GATES = [
+    Gate("write.lat.8.buffer", "ucx.put_lat", 1.1, True),
+    Gate("send.lat.8.buffer", "ucx.tag_lat", 1.05, True),
+    Gate("write.bw.65536.buffer", "memcpy", 0.9, False),
+    Gate("write.rate.8.buffer", "ucx.put_rate", 0.7, False),
+    Gate("write.lat.8.plain", "cacheline", 7, True),
+]
+
+
+def peers_of(verb, figure):
+    """What a case is compared with. A read waits for nobody: its limit is the hand-off."""
+    if figure == "lat":
+        return {"write": ["ucx.put_lat", "cacheline"], "read": ["cacheline"],
+                "send": ["ucx.tag_lat", "fi.shm", "cacheline"]}[verb]
+    if figure == "bw":
+        return {"write": ["ucx.put_bw", "memcpy"], "read": ["memcpy"],
+                "send": ["ucx.tag_bw", "memcpy"]}[verb]
+    return {"write": ["ucx.put_rate"], "read": ["ucx.put_rate"], "send": ["ucx.tag_rate"]}[verb]
+
+
+def all_cases():
+    """Groups of cases that share figure and size: {(figure, bytes): [verb.figure.bytes.memory]}."""
+    groups = {}
+    for figure, sizes in (("lat", (8, 4096)), ("bw", (65536, 1 << 20)), ("rate", (8,))):
+        for size in sizes:
+            groups[figure, size] = [f"{verb}.{figure}.{size}.{memory}"
+                                    for verb in ("write", "read", "send")
+                                    for memory in ("buffer", "plain")]
+    return groups
+
+
+def run(*command):
+    result = subprocess.run([str(part) for part in command], cwd=ROOT, text=True,
+                            capture_output=True, check=False)
+    if result.returncode != 0:
+        print(result.stdout + result.stderr, file=sys.stderr)
+        raise Broken(f"{' '.join(map(str, command))}: exit status {result.returncode}")
+
+
+def build():
+    print("soft: building preset release", file=sys.stderr)
+    run("cmake", "--preset", "release", "-DVERBATIM_BUILD_BENCH=ON")
+    run("cmake", "--build", "--preset", "release", "--target", "soft_driver")
+    return ROOT / "build" / "release" / "benchmarks" / "soft_driver"
+
+
+def install_peers():
+    """The packages that are missing; what cannot be had is noticed at its first use."""
+    subprocess.run([str(ROOT / "tools" / "install.sh"), "soft-bench"], stdout=sys.stderr,
+                   check=False)
+
+
+def pinned(core, command, **options):
+    return subprocess.Popen(["taskset", "-c", str(core), *map(str, command)], text=True,
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
+
+
+class Bench:
+    def __init__(self, driver, cores):
+        self.driver = driver
+        self.cores = cores
+        self.missing = set()  # peers of which was said why they are
+
+    def finish(self, processes):
+        """What the processes wrote, in their order. All end, or none is left running."""
+        try:
+            written = [each.communicate(timeout=PATIENCE_S) for each in processes]
+        except subprocess.TimeoutExpired as late:
+            raise Broken(f"{' '.join(late.cmd)}: no end after {PATIENCE_S} s") from None
+        finally:
+            for each in processes:
+                if each.poll() is None:
+                    each.kill()
+                    each.wait()
+        for each, (out, err) in zip(processes, written):
+            if each.returncode != 0:
+                raise Broken(f"{' '.join(each.args)}: exit status {each.returncode}\n{out}{err}")
+        return [out for out, _ in written]
+
+    def drive(self, case):
+        """A case of our own, in two processes."""
+        ends = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        processes = [
+            pinned(core, [self.driver, "--role", role, "--case", case, "--socket", end.fileno()],
+                   pass_fds=[end.fileno()])
+            for core, role, end in zip(self.cores, ("left", "right"), ends)]
+        for end in ends:
+            end.close()  # One that dies early must be noticed by the other.
+        return float(self.finish(processes)[0])
+
+    def limit(self, case, size, roles):
+        shared = os.memfd_create("soft-bench")
+        try:
+            os.ftruncate(shared, size)
+            processes = [
+                pinned(core, [self.driver, "--role", role, "--case", case, "--shared", shared],
+                       pass_fds=[shared])
+                for core, role in zip(self.cores, roles)]
+        finally:
+            os.close(shared)
+        return float(self.finish(processes)[0])
+
+    def with_server(self, server, client, port, environment=None):
+        """A pair of programs where the second connects to the first; the second's output."""
+        if shutil.which(server[0]) is None:
+            raise Unavailable(f"{server[0]} is not installed")
+        env = {**os.environ, **(environment or {})}
+        serving = pinned(self.cores[1], server, env=env)
+        try:
+            await_listener(port, serving)
+            asking = pinned(self.cores[0], client, env=env)
+            return self.finish([asking, serving])[0]
+        except Broken as reason:
+            raise Unavailable(str(reason)) from None
+        finally:
+            if serving.poll() is None:
+                serving.kill()
+                serving.wait()
+
+    def ucx(self, peer, size):
+        test, unit = UCX_TESTS[peer]
+        port = free_port()
+        count = {"us": 200_000 if size <= 64 else 60_000, "M/s": 1 << 18,
+                 "MiB/s": (1 << 28) // size}[unit]
+        common = ["ucx_perftest", "-p", port, "-f"]
+        out = self.with_server(common, [*common, "localhost", "-t", test, "-s", size, "-n", count,
+                                        "-w", max(count // 20, 100)], port, UCX_ENVIRONMENT)
+        # iterations, latency (percentile, average, overall), MB/s (2), messages/s (2)
+        rows = re.findall(r"^\s*(\d+(?:\s+\d+(?:\.\d+)?){7})\s*$", out, re.M)
+        if not rows:
+            raise Unavailable(f"ucx_perftest printed no figures:\n{out}")
+        row = [float(field) for field in rows[-1].split()]
+        return {"us": row[1], "MiB/s": row[5], "M/s": row[7] / 1e6}[unit]
+
+    def libfabric(self, size):
+        port = free_port()
+        common = ["fi_pingpong", "-p", "shm", "-e", "rdm", "-I", 20_000, "-S", size]
+        out = self.with_server([*common, "-B", port], [*common, "-P", port, "127.0.0.1"], port)
+        # bytes, #sent, #ack, total, time, MB/sec, usec/xfer, Mxfers/sec
+        row = out.split("\n")[1].split()
+        return float(row[6])
+
+    def peer(self, name, figure, size):
+        try:
+            if name.startswith("ucx."):
+                tries = 1 if figure == "lat" else TRIES
+                return max(self.ucx(name, size) for _ in range(tries))
+            if name == "fi.shm":
+                return self.libfabric(size)
+        except Unavailable as reason:
+            if name not in self.missing:
+                print(f"soft: no {name}: {reason}", file=sys.stderr)
+            self.missing.add(name)
+            return None
+        if name == "memcpy":
+            return self.limit(f"memcpy.{size}", size, ["left"])
+        return self.limit("cacheline", 4096, ["left", "right"])
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def await_listener(port, process):
+    """Until somebody listens there: /proc tells without connecting, which would end the server."""
+    wanted = f":{port:04X} "
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline and process.poll() is None:
+        for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+            try:
+                lines = Path(table).read_text().splitlines()
+            except OSError:
+                continue
+            if any(wanted in line[:45] and line.split()[3] == "0A" for line in lines):
+                return
+        time.sleep(0.01)
+    raise Broken(f"{process.args[3]} does not listen")
+
+
+def measure(bench, groups, rounds):
+    """[{case, peer, value, ratio}] of all rounds: a round's ratio is of figures that were taken
+    one after the other."""
+    values, peer_values = {}, {}
+    for number in range(rounds):
+        print(f"soft: round {number + 1} of {rounds}", file=sys.stderr)
+        for (figure, size), cases in groups.items():
+            wanted = dict.fromkeys(peer for case in cases
+                                   for peer in peers_of(case.split(".")[0], figure))
+            for peer in wanted:
+                peer_values.setdefault((peer, figure, size), []).append(
+                    bench.peer(peer, figure, size))
+            for case in cases:
+                values.setdefault(case, []).append(bench.drive(case))
+    results = []
+    for (figure, size), cases in groups.items():
+        for case in cases:
+            for peer in peers_of(case.split(".")[0], figure):
+                others = peer_values[peer, figure, size]
+                pairs = [(ours, theirs) for ours, theirs in zip(values[case], others) if theirs]
+                results.append({
+                    "bench": "soft", "case": case,
+                    "value": round(statistics.median(values[case]), 4), "unit": UNITS[figure],
+                    "peer": peer,
+                    "peer_value": round(statistics.median(theirs for _, theirs in pairs), 4)
+                    if pairs else None,
+                    "ratio": round(statistics.median(a / b for a, b in pairs), 3)
+                    if pairs else None,
+                    "rounds": rounds})
+    return results
+
+
+def check(results, out):
+    """Prints a line per gate; how many held, were missed, could not be told."""
+    counts = {"ok": 0, "FAIL": 0, "skip": 0}
+    for gate in GATES:
+        found = [each for each in results
+                 if (each["case"], each["peer"]) == (gate.case, gate.peer)]
+        ratio = found[0]["ratio"] if found else None
+        if ratio is None:
+            verdict, figure = "skip", "no figure"
+        else:
+            holds = ratio <= gate.limit if gate.at_most else ratio >= gate.limit
+            verdict, figure = "ok" if holds else "FAIL", f"{ratio:.2f}"
+        counts[verdict] += 1
+        print(f"{verdict} {gate.case} / {gate.peer}: {figure}, at "
+              f"{'most' if gate.at_most else 'least'} {gate.limit:g}", file=out)
+    return counts
+
+
+def table(results):
+    form = "{:<22} {:>10} {:<6} {:<13} {:>10} {:>7}"
+    print(form.format("case", "value", "unit", "peer", "its value", "ratio"))
+    for each in results:
+        shown = ["-" if each[key] is None else f"{each[key]:g}" for key in ("peer_value", "ratio")]
+        print(form.format(each["case"], f"{each['value']:g}", each["unit"], each["peer"], *shown))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--json", action="store_true", help="JSON lines only on stdout")
+    parser.add_argument("--check", action="store_true", help="hold the figures against the gates")
+    parser.add_argument("--rounds", type=int, default=ROUNDS)
+    parser.add_argument("--only", default="", help="the cases whose name contains this")
+    options = parser.parse_args()
+    cores = sorted(os.sched_getaffinity(0))[:2]
+    if len(cores) < 2:
+        print("soft: two processes that spin need two cores", file=sys.stderr)
+        return CANNOT
+
+    install_peers()
+    groups = {key: kept for key, cases in all_cases().items()
+              if (kept := [case for case in cases if options.only in case])}
+    driver = build()
+    results = measure(Bench(driver, cores), groups, options.rounds)
+    if options.json:
+        for each in results:
+            print(json.dumps(each, separators=(",", ":")))
+    else:
+        table(results)
+    if not options.check:
+        return 0
+    report = sys.stderr if options.json else sys.stdout
+    sys.stdout.flush()
+    counts = check(results, report)
+    print(f"soft: {counts['ok']} passed, {counts['FAIL']} failed, {counts['skip']} skipped",
+          file=report)
+    return 1 if counts["FAIL"] else 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except Broken as reason:
+        print(f"soft: {reason}", file=sys.stderr)
+        sys.exit(1)

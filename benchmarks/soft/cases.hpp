@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#pragma once
+/// \file What is measured between two processes, and the limits that it is held against.
+#include <string_view>
+
+#include "side.hpp"
+
+namespace verbatim::bench {
+
+enum class Verb : std::uint8_t { write, read, send };
+enum class Figure : std::uint8_t { latency, bandwidth, rate };
+
+struct Case {
+  Verb verb;
+  Figure figure;
+  std::size_t bytes;
+  Memory memory;
+};
+
+/// Runs one side; both processes call it. The figure, in us, MiB/s or M/s; right's is 0. Ends the
+/// program if the data that arrived is not what was sent.
+[[nodiscard]] double run(const Case& each, Role role, int socket);
+
+/// Half the time in which a cache line goes to another core and back: no message between two cores
+/// can be faster. In us. Both processes call it, with the same shared memory.
+[[nodiscard]] double hand_off(Role role, int shared_fd);
+/// memcpy of a warm source into memory that another process could map, in MiB/s.
+[[nodiscard]] double copy(std::size_t bytes, int shared_fd);
+
+}  // namespace verbatim::bench

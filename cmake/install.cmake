@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# Install rules: the library, its public headers, a CMake package and a pkg-config file.
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+set(verbatim_package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/verbatim")
+
+install(TARGETS verbatim EXPORT verbatimTargets FILE_SET HEADERS)
+install(EXPORT verbatimTargets NAMESPACE verbatim:: DESTINATION "${verbatim_package_dir}")
+
+configure_package_config_file(
+  "${PROJECT_SOURCE_DIR}/cmake/verbatimConfig.cmake.in"
+  "${PROJECT_BINARY_DIR}/verbatimConfig.cmake"
+  INSTALL_DESTINATION "${verbatim_package_dir}")
+write_basic_package_version_file(
+  "${PROJECT_BINARY_DIR}/verbatimConfigVersion.cmake"
+  COMPATIBILITY SameMinorVersion)
+install(FILES
+  "${PROJECT_BINARY_DIR}/verbatimConfig.cmake"
+  "${PROJECT_BINARY_DIR}/verbatimConfigVersion.cmake"
+  "${PROJECT_SOURCE_DIR}/cmake/FindVerbsHeaders.cmake"
+  DESTINATION "${verbatim_package_dir}")
+
+# Relative to where the file lies, so that `cmake --install --prefix` may choose another place.
+file(RELATIVE_PATH verbatim_pc_to_prefix "/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/")
+set(verbatim_pc_cflags "")
+if(VERBATIM_CHECKED)
+  set(verbatim_pc_cflags "-DVERBATIM_CHECKED=1")
+endif()
+configure_file("${PROJECT_SOURCE_DIR}/cmake/verbatim.pc.in"
+  "${PROJECT_BINARY_DIR}/verbatim.pc" @ONLY)
+install(FILES "${PROJECT_BINARY_DIR}/verbatim.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
+install(FILES LICENSE-MIT LICENSE-APACHE DESTINATION "${CMAKE_INSTALL_DOCDIR}")

@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# Helpers to declare test programs and examples. Each is known to ctest, and is named together with
+# its lane in <build>/tests.manifest (lines "lane<TAB>path"), from where ./test takes it.
+
+# verbatim_test(name LANE lane SOURCES file... [LIBRARIES target...]): one GoogleTest program.
+function(verbatim_test name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "LANE" "SOURCES;LIBRARIES")
+  add_executable(${name} ${arg_SOURCES})
+  # gtest_main is an archive: a program with its own main() does not pull it in.
+  target_link_libraries(${name} PRIVATE
+    verbatim::verbatim ${arg_LIBRARIES} GTest::gmock GTest::gtest GTest::gtest_main)
+  # Tests may look at private headers of small pure units, and share tests/support/.
+  target_include_directories(${name} PRIVATE
+    "${PROJECT_SOURCE_DIR}/src" "${PROJECT_SOURCE_DIR}/tests")
+  verbatim_warnings(${name})
+  verbatim_register(${name} ${arg_LANE})
+endfunction()
+
+# verbatim_example(name): examples/name.cpp, a program that exits with 0 when all went well.
+function(verbatim_example name)
+  add_executable(${name} ${name}.cpp)
+  target_link_libraries(${name} PRIVATE verbatim::verbatim)
+  verbatim_warnings(${name})
+  verbatim_register(${name} examples)
+endfunction()
+
+# verbatim_register(target lane): what the two helpers above have in common.
+function(verbatim_register target lane)
+  add_test(NAME ${target} COMMAND ${target})
+  # 77: "cannot run here", for instance where a device is needed and there is none.
+  set_tests_properties(${target} PROPERTIES LABELS ${lane} SKIP_RETURN_CODE 77 TIMEOUT 300)
+  set_property(GLOBAL APPEND_STRING PROPERTY verbatim_manifest
+    "${lane}\t$<TARGET_FILE:${target}>\n")
+endfunction()
+
+# verbatim_write_manifest(): once, after everything is registered.
+function(verbatim_write_manifest)
+  get_property(lines GLOBAL PROPERTY verbatim_manifest)
+  file(GENERATE OUTPUT "${PROJECT_BINARY_DIR}/tests.manifest" CONTENT "${lines}")
+endfunction()

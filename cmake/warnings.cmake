@@ -1,0 +1,15 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# Warnings for our own targets. Per target, never global: a project that includes this one keeps
+# its own choice, and third-party headers are not our business.
+
+# verbatim_warnings(target): turns the warnings on; errors too when VERBATIM_WERROR is set.
+function(verbatim_warnings target)
+  target_compile_options(${target} PRIVATE
+    -Wall -Wextra -Wpedantic
+    -Wconversion -Wsign-conversion  # lengths and keys of the verbs interface are 32 bits wide
+    -Wshadow -Wundef -Wimplicit-fallthrough
+    $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor -Wold-style-cast>
+    # VERBATIM_TRY is a statement expression behind __extension__; clang warns all the same.
+    $<$<CXX_COMPILER_ID:Clang>:-Wno-gnu-statement-expression-from-macro-expansion>
+    $<$<BOOL:${VERBATIM_WERROR}>:-Werror>)
+endfunction()

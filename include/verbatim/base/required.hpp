@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#pragma once
+/// \file A member of an options struct that has no default: leaving it out does not compile.
+#include <concepts>
+#include <type_traits>
+#include <utility>
+
+namespace verbatim {
+
+template <class T>
+class Required {
+ public:
+  Required() = delete;  // A required option is missing: name it in the braces.
+  Required(T value) : value_(std::move(value)) {}
+  /// What converts to T may be given as it is (`.access = Access::remote_write`). Not numbers:
+  /// those take the constructor above, where a literal does not count as a change of sign.
+  template <class U>
+    requires(std::convertible_to<U, T> && !std::same_as<std::remove_cvref_t<U>, T> &&
+             !std::is_arithmetic_v<std::remove_cvref_t<U>>)
+  Required(U&& value) : value_(std::forward<U>(value)) {}
+
+  [[nodiscard]] const T& get() const noexcept { return value_; }
+  operator const T&() const noexcept { return value_; }
+
+ private:
+  T value_;
+};
+
+}  // namespace verbatim

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#pragma once
+/// \file VERBATIM_TRY: the value of a Result, or return its error to the caller.
+///
+/// libstdc++ 12 has no `and_then`; early return reads better anyway. One per line, and as the whole
+/// of an initialiser or statement: a return out of the middle of a braced list would leak the
+/// members that were already made.
+#include <expected>
+#include <utility>
+
+#define VERBATIM_TRY(expression)                                \
+  __extension__({                                               \
+    auto&& verbatim_try_ = (expression);                        \
+    if (!verbatim_try_) [[unlikely]]                            \
+      return std::unexpected(std::move(verbatim_try_).error()); \
+    *std::move(verbatim_try_);                                  \
+  })

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#pragma once
+/// \file Many requests, one doorbell.
+///
+/// A batch copies the elements of what is added, not the memory they name; the contract of
+/// unsafe.hpp holds for all of it. The device takes a prefix of the list: on a failure the caller
+/// learns how many requests it took, and those will complete.
+///
+/// Hot path: no allocation; storage is part of the object, sized by its template arguments.
+#include <array>
+#include <cstddef>
+#include <optional>
+
+#include "verbatim/verbs/unsafe.hpp"
+
+namespace verbatim::unsafe {
+
+struct [[nodiscard]] Posted {
+  std::size_t accepted = 0;      ///< The first so many are on their way.
+  std::optional<Error> error{};  ///< Why the next one was not taken; empty if all were.
+  [[nodiscard]] explicit operator bool() const noexcept { return !error; }
+};
+
+/// Requests of one kind of queue: `Request` is ibv_send_wr or ibv_recv_wr.
+template <class Request, std::size_t Capacity, std::size_t ElementsPerRequest>
+class RequestList {
+  static_assert(Capacity > 0 && ElementsPerRequest > 0);
+
+ public:
+  [[nodiscard]] std::size_t size() const noexcept { return size_; }
+  [[nodiscard]] static constexpr std::size_t capacity() noexcept { return Capacity; }
+  void clear() noexcept { size_ = 0; }
+
+ protected:
+  /// Copies the elements that `work` encodes to, so that the request may outlive `work`.
+  template <class Work>
+  [[nodiscard]] Result<void> append(const Work& work, std::size_t elements, WrId id) noexcept {
+    if (size_ == Capacity)
+      return std::unexpected(Error{.code = Errc::limit_exceeded,
+                                   .operation = "batch.add",
+                                   .field = "requests",
+                                   .value = size_ + 1,
+                                   .limit = Capacity});
+    if (elements > ElementsPerRequest)
+      return std::unexpected(UnsafeAccess::too_many_elements(elements, ElementsPerRequest));
+    Request& request = requests_[size_];
+    UnsafeAccess::encode(work, request);
+    auto& copies = elements_[size_];
+    for (std::size_t i = 0; i < elements; ++i) copies[i] = request.sg_list[i];
+    request.sg_list = copies.data();
+    request.wr_id = std::to_underlying(id);
+    if (size_ > 0) requests_[size_ - 1].next = &request;
+    ++size_;
+    return {};
+  }
+
+  /// Posts all and empties the list. `call(first, &rejected)` is the verb.
+  template <class Call>
+  Posted submit(const ibv_context* context, const char* operation, Call call) noexcept {
+    if (size_ == 0) return {};
+    Request* rejected = nullptr;
+    const std::size_t count = std::exchange(size_, 0);
+    const int failed = call(requests_.data(), &rejected);
+    if (failed == 0) [[likely]]
+      return {.accepted = count};
+    // A driver that fails without naming the request took none.
+    const std::size_t accepted =
+        rejected != nullptr ? static_cast<std::size_t>(rejected - requests_.data()) : 0;
+    return {accepted, UnsafeAccess::post_failed(context, operation, failed)};
+  }
+
+ private:
+  std::size_t size_ = 0;
+  std::array<Request, Capacity> requests_;
+  std::array<std::array<ibv_sge, ElementsPerRequest>, Capacity> elements_;
+};
+
+/// Sends, writes, reads and atomics, in any mix. Use from one thread; not movable: requests point
+/// into it.
+template <std::size_t Capacity, std::size_t ElementsPerRequest = 4>
+class SendBatch : public RequestList<ibv_send_wr, Capacity, ElementsPerRequest> {
+ public:
+  explicit SendBatch(QueuePair& queue_pair) noexcept : queue_pair_(queue_pair) {}
+  SendBatch(const SendBatch&) = delete;
+  SendBatch& operator=(const SendBatch&) = delete;
+
+  template <SendWork Work>
+  [[nodiscard]] Result<void> add(const Work& work, WrId id) noexcept {
+    const PostShape shape = UnsafeAccess::shape(work);
+    if (!UnsafeAccess::accepts(queue_pair_, shape)) [[unlikely]]
+      return std::unexpected(UnsafeAccess::refused(queue_pair_, shape));
+    return this->append(work, shape.elements, id);
+  }
+  Posted post() noexcept {
+    ibv_qp* const raw = UnsafeAccess::raw(queue_pair_);
+    return this->submit(raw->context, "ibv_post_send", [raw](auto* first, auto** rejected) {
+      return raw->context->ops.post_send(raw, first, rejected);
+    });
+  }
+
+ private:
+  QueuePair& queue_pair_;
+};
+
+template <std::size_t Capacity, std::size_t ElementsPerRequest = 4>
+class ReceiveBatch : public RequestList<ibv_recv_wr, Capacity, ElementsPerRequest> {
+ public:
+  ReceiveBatch() noexcept = default;
+  ReceiveBatch(const ReceiveBatch&) = delete;
+  ReceiveBatch& operator=(const ReceiveBatch&) = delete;
+
+  template <std::size_t N>
+  [[nodiscard]] Result<void> add(const Receive<N>& work, WrId id) noexcept {
+    return this->append(work, work.into.size(), id);
+  }
+  /// To a queue pair (also before it is connected) or a shared receive queue.
+  template <class Queue>
+    requires std::same_as<Queue, QueuePair> || std::same_as<Queue, PreparedQueuePair>
+  Posted post(Queue& queue_pair) noexcept {
+    ibv_qp* const raw = UnsafeAccess::raw(queue_pair);
+    return this->submit(raw->context, "ibv_post_recv", [raw](auto* first, auto** rejected) {
+      return raw->context->ops.post_recv(raw, first, rejected);
+    });
+  }
+  Posted post(SharedReceiveQueue& queue) noexcept {
+    ibv_srq* const raw = UnsafeAccess::raw(queue);
+    return this->submit(raw->context, "ibv_post_srq_recv", [raw](auto* first, auto** rejected) {
+      return raw->context->ops.post_srq_recv(raw, first, rejected);
+    });
+  }
+};
+
+}  // namespace verbatim::unsafe

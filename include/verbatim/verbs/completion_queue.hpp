@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#pragma once
+/// \file A completion queue: the device writes finished work here, the application polls it.
+///
+/// Room is reserved: each queue pair reserves its (read-back) depths when it is created, and one
+/// that does not fit is refused with both numbers. That keeps the queue from overflowing as long as
+/// no queue pair has more unpolled completions than its depth. Some devices (Soft-RoCE) free a
+/// place in the send queue before its completion is polled: with raw posts, poll before posting on.
+///
+/// Ownership: a cheap, shared handle. Keeps its Context alive; queue pairs keep it alive.
+/// Threads:   poll() and wait() from one thread at a time; creation and destruction from any.
+/// Hot path:  poll() neither allocates, locks, nor makes a system call.
+#include <infiniband/verbs.h>
+
+#include <chrono>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <span>
+
+#include "verbatim/base/annotations.hpp"
+#include "verbatim/base/error.hpp"
+#include "verbatim/base/required.hpp"
+#include "verbatim/verbs/completion.hpp"
+#include "verbatim/verbs/completion_channel.hpp"
+#include "verbatim/verbs/events.hpp"
+
+namespace verbatim {
+
+class QueuePair;
+
+namespace detail {
+struct ContextState;
+struct CompletionQueueState;
+struct QueuePairObject;
+}  // namespace detail
+
+/// What happens when a queue pair needs more room than is left.
+enum class CompletionQueueGrowth : std::uint8_t {
+  fixed,   ///< `limit_exceeded`, with the depth needed and the depth there is.
+  resize,  ///< The queue is made deeper, where the device can.
+};
+
+struct CompletionQueueOptions {
+  Required<std::uint32_t> depth;  ///< Completions it can hold. Sizing is the caller's decision.
+  std::uint32_t vector = 0;       ///< Completion vector (interrupt), below the device's count.
+  std::optional<CompletionChannel> channel{};  ///< Needed for wait() and arm().
+  CompletionQueueGrowth growth = CompletionQueueGrowth::fixed;
+};
+
+/// Which completions raise an event.
+enum class Arm : std::uint8_t { any, solicited_only };
+
+class CompletionQueue {
+ public:
+  /// Moves up to `out.size()` completions into `out` and returns how many; 0: nothing yet. Fails
+  /// only if the queue itself is broken: a failed request is a Completion that says so.
+  [[nodiscard]] VERBATIM_HOT Result<std::size_t> poll(std::span<Completion> out) noexcept {
+    const auto room = out.size() <= kMaxBatch ? static_cast<int>(out.size()) : int{kMaxBatch};
+    const int count = raw_->context->ops.poll_cq(raw_, room, wc(out));
+    if (count <= 0) [[unlikely]]
+      return poll_nothing(*state_, count, room);
+    return static_cast<std::size_t>(count);
+  }
+
+  /// poll(), but sleeps on the channel until there is something. Arms, polls again, sleeps, takes
+  /// and acknowledges events: no wake-up is lost. `timed_out` (and nothing else) when none came.
+  [[nodiscard]] Result<std::size_t> wait(std::span<Completion> out,
+                                         std::chrono::nanoseconds timeout);
+
+  /// Asks for one event on the channel at the next completion. Poll once more after arming: a
+  /// completion that came before raises none. `wait()` does all of that.
+  [[nodiscard]] Result<void> arm(Arm which = Arm::any) noexcept;
+  /// Whether `CompletionChannel::wait` has seen an event of this queue since the last call.
+  [[nodiscard]] bool take_signal() noexcept;
+
+  [[nodiscard]] std::uint32_t depth() const noexcept;     ///< As the device made it.
+  [[nodiscard]] std::uint32_t reserved() const noexcept;  ///< By queue pairs and shared queues.
+  /// Makes the queue deeper (or shallower, not below what is reserved).
+  [[nodiscard]] Result<void> resize(std::uint32_t depth);
+  /// Events that concern this queue, seen so far: an overrun is `completion_queue_error`.
+  [[nodiscard]] EventFlags events() const noexcept;
+
+ private:
+  friend class Context;
+  friend class QueuePair;
+  friend struct detail::QueuePairObject;
+  friend struct UnsafeAccess;
+  static constexpr std::size_t kMaxBatch = std::numeric_limits<int>::max();
+
+  explicit CompletionQueue(std::shared_ptr<detail::CompletionQueueState> state) noexcept;
+  static ibv_wc* wc(std::span<Completion> out) noexcept {
+    // Completion holds nothing but an ibv_wc, so an array of one is an array of the other.
+    return reinterpret_cast<ibv_wc*>(out.data());
+  }
+  /// Static: a call on `this` would make the compiler compute its address before each poll.
+  VERBATIM_COLD static Result<std::size_t> poll_nothing(detail::CompletionQueueState& state,
+                                                        int count, int room) noexcept;
+
+  ibv_cq* raw_;
+  std::shared_ptr<detail::CompletionQueueState> state_;
+};
+
+}  // namespace verbatim

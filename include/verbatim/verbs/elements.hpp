@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#pragma once
+/// \file Pieces of registered memory that one work request reads (gather) or fills (scatter).
+///
+/// An element is made by the region that contains it (`region.gather(x)`), which checks the
+/// bounds; that is the only safe way to get one. Laid out as `ibv_sge`, so a list of elements is
+/// handed to the device as it is. A gather element may be copied (many may read); a scatter
+/// element may not (one may write).
+#include <infiniband/verbs.h>
+
+#include <array>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <ranges>
+#include <span>
+#include <type_traits>
+#include <utility>
+
+namespace verbatim {
+
+class MemoryRegion;
+
+class GatherElement {
+ public:
+  [[nodiscard]] std::uint32_t size_bytes() const noexcept { return sge_.length; }
+
+ private:
+  friend class MemoryRegion;
+  friend struct UnsafeAccess;
+  explicit constexpr GatherElement(ibv_sge sge) noexcept : sge_(sge) {}
+  ibv_sge sge_;
+};
+
+class ScatterElement {
+ public:
+  ScatterElement(ScatterElement&&) noexcept = default;
+  ScatterElement& operator=(ScatterElement&&) noexcept = default;
+  ScatterElement(const ScatterElement&) = delete;
+  ScatterElement& operator=(const ScatterElement&) = delete;
+  ~ScatterElement() = default;
+  [[nodiscard]] std::uint32_t size_bytes() const noexcept { return sge_.length; }
+
+ private:
+  friend class MemoryRegion;
+  friend struct UnsafeAccess;
+  explicit constexpr ScatterElement(ibv_sge sge) noexcept : sge_(sge) {}
+  ibv_sge sge_;
+};
+static_assert(sizeof(GatherElement) == sizeof(ibv_sge) &&
+              sizeof(ScatterElement) == sizeof(ibv_sge));
+
+/// The elements of one request: N of them held by value, or (`std::dynamic_extent`) a borrowed
+/// list, which must outlive the call that posts it.
+template <class Element, std::size_t N>
+class ElementList {
+ public:
+  ElementList(std::array<Element, N> elements) noexcept : elements_(std::move(elements)) {}
+  ElementList(Element element) noexcept
+    requires(N == 1)
+      : elements_{std::move(element)} {}
+  [[nodiscard]] static constexpr std::size_t size() noexcept { return N; }
+  [[nodiscard]] const Element* data() const noexcept { return elements_.data(); }
+
+ private:
+  std::array<Element, N> elements_;
+};
+
+template <class Element>
+class ElementList<Element, 0> {
+ public:
+  [[nodiscard]] static constexpr std::size_t size() noexcept { return 0; }
+  [[nodiscard]] const Element* data() const noexcept { return nullptr; }
+};
+
+template <class Element>
+class ElementList<Element, std::dynamic_extent> {
+ public:
+  ElementList(std::span<const Element> elements) noexcept : elements_(elements) {}
+  [[nodiscard]] std::size_t size() const noexcept { return elements_.size(); }
+  [[nodiscard]] const Element* data() const noexcept { return elements_.data(); }
+
+ private:
+  std::span<const Element> elements_;
+};
+
+/// Memory that can be handed to a device: contiguous, of a type that is its bytes.
+template <class R>
+concept ByteLikeRange = std::ranges::contiguous_range<R> && std::ranges::sized_range<R> &&
+                        std::is_trivially_copyable_v<std::ranges::range_value_t<R>>;
+
+/// A container named by an lvalue, as opposed to a view: what it holds lives as long as its name.
+template <class R>
+concept NamedContainer = ByteLikeRange<R> && !std::ranges::borrowed_range<std::remove_cv_t<R>>;
+
+/// A container about to die: its memory would be gone before the device touches it.
+template <class R>
+concept DyingContainer = ByteLikeRange<R> && !std::is_lvalue_reference_v<R> &&
+                         !std::ranges::borrowed_range<std::remove_cvref_t<R>>;
+
+}  // namespace verbatim

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#pragma once
+/// \file A protection domain: memory and queue pairs that may be used together.
+///
+/// Ownership: a cheap, shared handle. Keeps its Context alive; what is made from it keeps it.
+/// Threads:   any.
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <utility>
+
+#include "verbatim/base/annotations.hpp"
+#include "verbatim/base/error.hpp"
+#include "verbatim/base/required.hpp"
+#include "verbatim/verbs/access.hpp"
+#include "verbatim/verbs/buffer.hpp"
+#include "verbatim/verbs/context.hpp"
+#include "verbatim/verbs/memory_region.hpp"
+#include "verbatim/verbs/shared_region.hpp"
+
+namespace verbatim {
+
+class AddressHandle;
+class SharedReceiveQueue;
+struct AddressOptions;
+struct SharedReceiveQueueOptions;
+
+namespace detail {
+struct Allocation;
+struct DomainState;
+}  // namespace detail
+
+/// Memory of another device, shared through a file descriptor.
+struct DmabufOptions {
+  Required<int> fd;
+  std::uint64_t offset = 0;  ///< Into the dmabuf.
+  Required<std::uint64_t> length;
+  std::uint64_t iova = 0;  ///< The address that work requests and peers use for the first byte.
+  AccessFlags access = Access::local_write;
+};
+
+class ProtectionDomain {
+ public:
+  [[nodiscard]] Context context() const noexcept;
+
+  /// Registered memory that the buffer owns. `bytes` must not be 0.
+  [[nodiscard]] Result<Buffer> allocate(std::size_t bytes, BufferOptions options = {}) const;
+  /// Memory of our own that peers may use with `remote` rights.
+  [[nodiscard]] Result<SharedRegion> allocate_shared(std::size_t bytes, AccessFlags remote,
+                                                     BufferOptions options = {}) const;
+
+  /// Borrowed memory for local use: `range` must outlive the region.
+  template <NamedContainer R>
+  [[nodiscard]] Result<MemoryRegion> register_local(R& range VERBATIM_LIFETIMEBOUND) const {
+    return register_bytes(std::as_writable_bytes(std::span{range}), Access::local_write);
+  }
+  template <class T, std::size_t N>
+  [[nodiscard]] Result<MemoryRegion> register_local(
+      std::span<T, N> range VERBATIM_LIFETIMEBOUND) const {
+    return register_bytes(std::as_writable_bytes(range), Access::local_write);
+  }
+  template <DyingContainer R>
+  Result<MemoryRegion> register_local(R&&) const {
+    static_assert(!DyingContainer<R>,
+                  "verbatim: register_local() of a temporary: name it, it must outlive the region");
+    std::unreachable();
+  }
+
+  /// Borrowed memory that the device only reads; the mapping itself may be read-only.
+  template <NamedContainer R>
+  [[nodiscard]] Result<MemoryRegion> register_read_only(
+      const R& range VERBATIM_LIFETIMEBOUND) const {
+    return register_bytes(writable(std::as_bytes(std::span{range})), {});
+  }
+  template <class T, std::size_t N>
+  [[nodiscard]] Result<MemoryRegion> register_read_only(
+      std::span<T, N> range VERBATIM_LIFETIMEBOUND) const {
+    return register_bytes(writable(std::as_bytes(range)), {});
+  }
+  template <DyingContainer R>
+  Result<MemoryRegion> register_read_only(R&&) const {
+    static_assert(!DyingContainer<R>,
+                  "verbatim: register_read_only() of a temporary: name it, it must outlive the "
+                  "region");
+    std::unreachable();
+  }
+
+  /// Borrowed memory that peers may use with `remote` rights until the region is destroyed.
+  template <class T, std::size_t N>
+  [[nodiscard]] Result<SharedRegion> register_shared(
+      std::span<T, N> range VERBATIM_LIFETIMEBOUND,
+      AccessFlags remote = Access::remote_read | Access::remote_write) const {
+    return share_borrowed(std::as_writable_bytes(range), remote);
+  }
+  template <NamedContainer R>
+  [[nodiscard]] Result<SharedRegion> register_shared(
+      R& range VERBATIM_LIFETIMEBOUND,
+      AccessFlags remote = Access::remote_read | Access::remote_write) const {
+    return share_borrowed(std::as_writable_bytes(std::span{range}), remote);
+  }
+
+  /// Borrowed memory with flags of the caller's choice, passed to the device as they are.
+  [[nodiscard]] Result<MemoryRegion> register_custom(
+      std::span<std::byte> range VERBATIM_LIFETIMEBOUND, AccessFlags access) const {
+    return register_bytes(range, access);
+  }
+  [[nodiscard]] Result<MemoryRegion> register_dmabuf(const DmabufOptions& options) const;
+
+  [[nodiscard]] Result<SharedReceiveQueue> create_shared_receive_queue(
+      const SharedReceiveQueueOptions& options) const;
+  /// Where datagrams go. `QueuePair::address_handle(peer)` finds the path itself.
+  [[nodiscard]] Result<AddressHandle> create_address_handle(const AddressOptions& options) const;
+
+  friend bool operator==(const ProtectionDomain&, const ProtectionDomain&) noexcept = default;
+
+ private:
+  friend class Context;
+  friend class QueuePair;
+  friend struct UnsafeAccess;
+  explicit ProtectionDomain(std::shared_ptr<detail::DomainState> state) noexcept;
+
+  /// Registration takes a pointer to non-const whatever the access; without local_write the
+  /// device does not write through it.
+  static std::span<std::byte> writable(std::span<const std::byte> bytes) noexcept {
+    return {const_cast<std::byte*>(bytes.data()), bytes.size()};
+  }
+  [[nodiscard]] Result<MemoryRegion> register_bytes(std::span<std::byte> bytes,
+                                                    AccessFlags access) const;
+  /// Out of line: here Allocation is incomplete.
+  [[nodiscard]] Result<SharedRegion> share_borrowed(std::span<std::byte> bytes,
+                                                    AccessFlags remote) const;
+  [[nodiscard]] Result<SharedRegion> share(std::unique_ptr<detail::Allocation> memory,
+                                           std::span<std::byte> bytes, AccessFlags remote) const;
+
+  std::shared_ptr<detail::DomainState> state_;
+};
+
+}  // namespace verbatim

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#pragma once
+/// \file A queue pair: prepared, then connected. Two types, so none can be used too early.
+///
+///     prepare(options) -> PreparedQueuePair (INIT) -> connect(peer) -> QueuePair (RTS)
+///
+/// Posting lies in unsafe.hpp: at this level nothing keeps the memory of a request alive until it
+/// has completed.
+///
+/// Ownership: move-only; keeps its domain and completion queues alive.
+/// Threads:   one at a time.
+#include <infiniband/verbs.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "verbatim/base/error.hpp"
+#include "verbatim/base/ids.hpp"
+#include "verbatim/verbs/address_handle.hpp"
+#include "verbatim/verbs/endpoint.hpp"
+#include "verbatim/verbs/events.hpp"
+#include "verbatim/verbs/negotiate.hpp"
+#include "verbatim/verbs/queue_pair_options.hpp"
+#include "verbatim/verbs/transition.hpp"
+
+namespace verbatim {
+
+namespace detail {
+struct QueuePairObject;
+}
+
+class PreparedQueuePair;
+
+class QueuePair {
+ public:
+  /// Creates the queue pair and takes it to INIT, on a port that is ACTIVE. From then on receives
+  /// may be posted.
+  [[nodiscard]] static Result<PreparedQueuePair> prepare(const QueuePairOptions& options);
+
+  [[nodiscard]] QpNumber number() const noexcept { return QpNumber{raw_->qp_num}; }
+  [[nodiscard]] QueuePairType type() const noexcept;
+  [[nodiscard]] const QueuePairLimits& limits() const noexcept { return limits_; }
+  /// What was agreed with the peer; the default for datagrams.
+  [[nodiscard]] const Agreement& agreement() const noexcept;
+  [[nodiscard]] const Endpoint& endpoint() const noexcept;
+  [[nodiscard]] const ProtectionDomain& domain() const noexcept;
+
+  /// Asks the device. A queue pair that failed says `error` here.
+  [[nodiscard]] Result<QueuePairState> query_state() const;
+  /// Whether the device delivers the bytes of a write in order (then polling its last byte is
+  /// sound); false where it does not say.
+  [[nodiscard]] bool writes_in_order() const noexcept;
+  /// Events that concern this queue pair, seen so far.
+  [[nodiscard]] EventFlags events() const noexcept;
+
+  /// For datagrams to the queue pair that `peer` describes, over a path that both can use.
+  [[nodiscard]] Result<AddressHandle> address_handle(const Endpoint& peer) const;
+
+  /// Every outstanding request completes as flushed; nothing more is sent or received.
+  [[nodiscard]] Result<void> move_to_error();
+  /// Takes the queue pair back to the start, with a new sequence number and nonce. Completions
+  /// of former requests that were not polled are lost.
+  [[nodiscard]] Result<PreparedQueuePair> reset() &&;
+
+  QueuePair(QueuePair&&) noexcept;
+  QueuePair& operator=(QueuePair&&) noexcept;
+  ~QueuePair();
+
+ private:
+  friend class PreparedQueuePair;
+  friend struct UnsafeAccess;
+  explicit QueuePair(std::unique_ptr<detail::QueuePairObject> state) noexcept;
+
+  ibv_qp* raw_;
+  QueuePairLimits limits_;  ///< A copy beside raw_: the data path reads both.
+  bool reads_ = false;      ///< The agreement allows reads.
+  bool atomics_ = false;
+  std::unique_ptr<detail::QueuePairObject> state_;
+};
+
+class PreparedQueuePair {
+ public:
+  /// What the peer needs; carry it there.
+  [[nodiscard]] const Endpoint& endpoint() const noexcept;
+  [[nodiscard]] QpNumber number() const noexcept;
+  [[nodiscard]] const QueuePairLimits& limits() const noexcept;
+
+  /// Agrees with the peer and goes to RTS. Local only: the peer may not be ready yet. If the
+  /// endpoints are incompatible nothing was changed and this object can still be used.
+  [[nodiscard]] Result<QueuePair> connect(const Endpoint& peer) &&;
+  /// For datagrams, which have no peer: goes to RTS.
+  [[nodiscard]] Result<QueuePair> activate() &&;
+
+  PreparedQueuePair(PreparedQueuePair&&) noexcept;
+  PreparedQueuePair& operator=(PreparedQueuePair&&) noexcept;
+  ~PreparedQueuePair();
+
+ private:
+  friend class QueuePair;
+  friend struct UnsafeAccess;
+  explicit PreparedQueuePair(std::unique_ptr<detail::QueuePairObject> state) noexcept;
+  std::unique_ptr<detail::QueuePairObject> state_;
+};
+
+}  // namespace verbatim

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#pragma once
+/// \file Work requests as values: an opcode is a struct and a short `encode`.
+///
+/// `Send{region.gather(x)}`, `Send{std::array{a, b}}`, `Send{span_of_elements}`, `Send{}` with an
+/// immediate only; the same for the others. Elements are held by value (except those of a span),
+/// so a request may be kept and posted later. Immediates are in host order.
+#include <infiniband/verbs.h>
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "verbatim/verbs/access.hpp"
+#include "verbatim/verbs/address_handle.hpp"
+#include "verbatim/verbs/elements.hpp"
+#include "verbatim/verbs/remote_memory.hpp"
+
+namespace verbatim {
+
+struct SendOptions {
+  std::optional<std::uint32_t> immediate{};  ///< Reaches the peer in its completion.
+  bool inlined = false;    ///< Copied during the post: the memory is free when it returns.
+  bool fenced = false;     ///< Waits for earlier reads and atomics of this queue pair.
+  bool solicited = false;  ///< Wakes a peer that is armed for solicited completions only.
+  bool signaled = true;    ///< Without: no completion unless it fails.
+};
+using WriteOptions = SendOptions;
+
+struct ReadOptions {
+  bool fenced = false;
+  bool signaled = true;
+};
+
+/// Where a Write goes. A RemoteSpan or RemoteRef must have the right; a bare region is taken at
+/// its word, and the peer's device checks.
+struct WriteTarget {
+  RemoteMemoryRegion region;
+  WriteTarget(const RemoteMemoryRegion& bare) noexcept : region(bare) {}
+  template <class T, AccessFlags Rights>
+  WriteTarget(const RemoteSpan<T, Rights>& span) noexcept : region(span.region()) {
+    require<Rights>();
+  }
+  template <class T, AccessFlags Rights>
+  WriteTarget(const RemoteRef<T, Rights>& object) noexcept : region(object.region()) {
+    require<Rights>();
+  }
+
+ private:
+  template <AccessFlags Rights>
+  static constexpr void require() noexcept {
+    static_assert(Rights.has(Access::remote_write),
+                  "verbatim: Write to remote memory without Access::remote_write");
+  }
+};
+/// Where a Read comes from.
+struct ReadSource {
+  RemoteMemoryRegion region;
+  ReadSource(const RemoteMemoryRegion& bare) noexcept : region(bare) {}
+  template <class T, AccessFlags Rights>
+  ReadSource(const RemoteSpan<T, Rights>& span) noexcept : region(span.region()) {
+    require<Rights>();
+  }
+  template <class T, AccessFlags Rights>
+  ReadSource(const RemoteRef<T, Rights>& object) noexcept : region(object.region()) {
+    require<Rights>();
+  }
+
+ private:
+  template <AccessFlags Rights>
+  static constexpr void require() noexcept {
+    static_assert(Rights.has(Access::remote_read),
+                  "verbatim: Read of remote memory without Access::remote_read");
+  }
+};
+
+template <std::size_t N>
+struct Send {
+  ElementList<GatherElement, N> from{};
+  SendOptions options{};
+};
+Send() -> Send<0>;
+Send(GatherElement) -> Send<1>;
+Send(GatherElement, SendOptions) -> Send<1>;
+template <std::size_t N>
+Send(std::array<GatherElement, N>) -> Send<N>;
+template <std::size_t N>
+Send(std::array<GatherElement, N>, SendOptions) -> Send<N>;
+Send(std::span<const GatherElement>) -> Send<std::dynamic_extent>;
+Send(std::span<const GatherElement>, SendOptions) -> Send<std::dynamic_extent>;
+
+/// A send without data: the immediate is the message.
+[[nodiscard]] inline Send<0> send_immediate(std::uint32_t immediate) noexcept {
+  return {.options = {.immediate = immediate}};
+}
+
+/// A datagram: a send that names its destination. For UD queue pairs.
+template <std::size_t N>
+struct Datagram {
+  ElementList<GatherElement, N> from{};
+  const AddressHandle& to;
+  QpNumber queue_pair{};
+  QueueKey queue_key{};
+  SendOptions options{};
+};
+template <class... Rest>
+Datagram(GatherElement, const AddressHandle&, Rest...) -> Datagram<1>;
+template <std::size_t N, class... Rest>
+Datagram(std::array<GatherElement, N>, const AddressHandle&, Rest...) -> Datagram<N>;
+
+template <std::size_t N>
+struct Receive {
+  ElementList<ScatterElement, N> into{};
+};
+Receive() -> Receive<0>;
+Receive(ScatterElement) -> Receive<1>;
+template <std::size_t N>
+Receive(std::array<ScatterElement, N>) -> Receive<N>;
+Receive(std::span<const ScatterElement>) -> Receive<std::dynamic_extent>;
+
+template <std::size_t N>
+struct Write {
+  ElementList<GatherElement, N> from{};
+  WriteTarget to;
+  WriteOptions options{};
+};
+template <class To>
+Write(GatherElement, To) -> Write<1>;
+template <class To>
+Write(GatherElement, To, WriteOptions) -> Write<1>;
+template <std::size_t N, class To>
+Write(std::array<GatherElement, N>, To) -> Write<N>;
+template <std::size_t N, class To>
+Write(std::array<GatherElement, N>, To, WriteOptions) -> Write<N>;
+template <class To>
+Write(std::span<const GatherElement>, To) -> Write<std::dynamic_extent>;
+template <class To>
+Write(std::span<const GatherElement>, To, WriteOptions) -> Write<std::dynamic_extent>;
+
+template <std::size_t N>
+struct Read {
+  ElementList<ScatterElement, N> into{};
+  ReadSource from;
+  ReadOptions options{};
+};
+template <class From>
+Read(ScatterElement, From) -> Read<1>;
+template <class From>
+Read(ScatterElement, From, ReadOptions) -> Read<1>;
+template <std::size_t N, class From>
+Read(std::array<ScatterElement, N>, From) -> Read<N>;
+template <std::size_t N, class From>
+Read(std::array<ScatterElement, N>, From, ReadOptions) -> Read<N>;
+template <class From>
+Read(std::span<const ScatterElement>, From) -> Read<std::dynamic_extent>;
+
+/// Writes `swap` if the remote word equals `compare`. The 8-byte element gets the old value, in
+/// host order.
+struct CompareSwap {
+  ScatterElement into;
+  RemoteAtomic at;
+  std::uint64_t compare = 0;
+  std::uint64_t swap = 0;
+  ReadOptions options{};
+};
+
+/// Adds to the remote word; the 8-byte element gets the old value, in host order.
+struct FetchAdd {
+  ScatterElement into;
+  RemoteAtomic at;
+  std::uint64_t add = 0;
+  ReadOptions options{};
+};
+
+}  // namespace verbatim

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#pragma once
+/// \file What explain() asks the system. Nothing here fails: what cannot be read is left out.
+///
+/// Each function that reads files takes the root they lie under, so that a test can build one.
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "verbatim/base/error.hpp"
+
+namespace verbatim::detail {
+
+inline constexpr std::uint64_t kUnlimited = std::numeric_limits<std::uint64_t>::max();
+
+/// The machine and the limits of this process.
+struct System {
+  std::string root;  ///< "" for the real one.
+  std::uint64_t memlock_bytes = kUnlimited;
+  std::uint64_t max_descriptors = kUnlimited;
+
+  [[nodiscard]] static System current() noexcept;
+};
+
+/// /sys/class/infiniband, sorted. Empty without a device; nothing without the directory, which
+/// means that no RDMA module is loaded.
+[[nodiscard]] std::optional<std::vector<std::string>> device_names(const std::string& root);
+
+struct PortLine {
+  std::string device;
+  std::string port;
+  std::string state;  ///< As the kernel spells it: "4: ACTIVE".
+};
+[[nodiscard]] std::vector<PortLine> port_states(const std::string& root);
+
+struct DeviceNode {
+  std::string path;  ///< As programs see it, without the root.
+  unsigned mode = 0;
+  bool usable = false;  ///< This process may read and write it.
+};
+/// /dev/infiniband/uverbs*, sorted.
+[[nodiscard]] std::vector<DeviceNode> device_nodes(const std::string& root);
+
+/// A line "name:  123 kB" of a file in /proc: the number in bytes ("kB" is 1024 there).
+[[nodiscard]] std::optional<std::uint64_t> proc_value(const std::string& path,
+                                                      const std::string& name);
+
+struct HugePageState {
+  std::uint64_t total = 0;
+  std::uint64_t free = 0;
+  std::uint64_t page_bytes = 0;
+};
+[[nodiscard]] std::optional<HugePageState> huge_pages(const std::string& root);
+
+/// Whether memory locks of this process are exempt from the limit (CAP_IPC_LOCK).
+[[nodiscard]] bool may_lock_without_limit(const std::string& root);
+
+[[nodiscard]] std::size_t open_descriptors(const std::string& root);
+
+/// What a byte range of this process consists of, by /proc/self/maps.
+struct Mapping {
+  std::optional<std::uint64_t> first_unmapped;
+  std::optional<std::uint64_t> first_read_only;
+};
+[[nodiscard]] Mapping mapping_of(const std::string& root, std::uint64_t address,
+                                 std::uint64_t length);
+
+/// "8 MiB", "1.5 GiB", "100 bytes".
+[[nodiscard]] std::string format_bytes(std::uint64_t bytes);
+
+/// explain() on a machine of the caller's choice.
+[[nodiscard]] std::string explain_on(const System& system, const Error& error);
+
+}  // namespace verbatim::detail

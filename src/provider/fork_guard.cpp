@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include "provider/fork_guard.hpp"
+
+#include <pthread.h>
+
+#include <cerrno>
+#include <mutex>
+
+namespace verbatim::detail {
+namespace {
+
+std::mutex list_mutex;
+ForkGuard* list_head = nullptr;
+
+int refuse_send(ibv_qp*, ibv_send_wr* wr, ibv_send_wr** rejected) {
+  *rejected = wr;
+  return EOWNERDEAD;
+}
+int refuse_receive(ibv_qp*, ibv_recv_wr* wr, ibv_recv_wr** rejected) {
+  *rejected = wr;
+  return EOWNERDEAD;
+}
+int refuse_shared_receive(ibv_srq*, ibv_recv_wr* wr, ibv_recv_wr** rejected) {
+  *rejected = wr;
+  return EOWNERDEAD;
+}
+int refuse_poll(ibv_cq*, int, ibv_wc*) { return -EOWNERDEAD; }
+int refuse_notify(ibv_cq*, int) { return EOWNERDEAD; }
+
+}  // namespace
+
+ForkGuard::ForkGuard(ibv_context* context) : context_(context) {
+  static std::once_flag once;
+  std::call_once(once,
+                 [] { pthread_atfork(&before_fork, &after_fork_in_parent, &after_fork_in_child); });
+  const std::lock_guard lock{list_mutex};
+  next_ = list_head;
+  if (next_ != nullptr) next_->previous_ = this;
+  list_head = this;
+}
+
+ForkGuard::~ForkGuard() {
+  const std::lock_guard lock{list_mutex};
+  if (next_ != nullptr) next_->previous_ = previous_;
+  (previous_ != nullptr ? previous_->next_ : list_head) = next_;
+}
+
+// The lock is held across the fork, so that the child finds the list whole.
+void ForkGuard::before_fork() { list_mutex.lock(); }
+void ForkGuard::after_fork_in_parent() { list_mutex.unlock(); }
+void ForkGuard::after_fork_in_child() {
+  for (ForkGuard* guard = list_head; guard != nullptr; guard = guard->next_) {
+    guard->in_child_.store(true);
+    auto& ops = guard->context_->ops;
+    ops.post_send = &refuse_send;
+    ops.post_recv = &refuse_receive;
+    ops.post_srq_recv = &refuse_shared_receive;
+    ops.poll_cq = &refuse_poll;
+    ops.req_notify_cq = &refuse_notify;
+  }
+  list_mutex.unlock();
+}
+
+bool is_forked(const ibv_context* context) noexcept { return context->ops.poll_cq == &refuse_poll; }
+
+}  // namespace verbatim::detail

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include "verbatim/provider/soft.hpp"
+
+#include <sys/mman.h>
+
+#include <cerrno>
+#include <type_traits>
+
+#include "soft/behaviour.hpp"
+#include "soft/completion.hpp"
+#include "soft/device.hpp"
+#include "soft/engine.hpp"
+#include "soft/events.hpp"
+#include "soft/memory.hpp"
+#include "soft/queue_pair.hpp"
+#include "soft/receive.hpp"
+
+namespace verbatim {
+namespace {
+
+void* allocate(ibv_context* context, std::size_t bytes, HugePages huge_pages) {
+  engine::Engine& engine = *engine::Context::of(context).engine;
+  void* const address = engine::allocate_object(engine, bytes, huge_pages == HugePages::reserved);
+  if (address != nullptr && huge_pages == HugePages::transparent)
+    madvise(address, bytes, MADV_HUGEPAGE);  // A hint: ordinary pages do as well.
+  return address;
+}
+
+int release(ibv_context* context, void* address, std::size_t bytes) {
+  return engine::free_object(*engine::Context::of(context).engine, address, bytes);
+}
+
+ibv_mr* register_region(ibv_pd* domain, void* address, std::size_t length,
+                        unsigned access) noexcept {
+  const auto base =
+      (access & IBV_ACCESS_ZERO_BASED) != 0 ? 0 : reinterpret_cast<std::uintptr_t>(address);
+  return engine::register_memory(domain, address, length, base, access);
+}
+
+/// A control verb that fails when the script says so, in the verb's own way.
+template <auto Verb>
+struct Scripted;
+template <class R, class... Args, R (*Verb)(Args...) noexcept>
+struct Scripted<Verb> {
+  static R call(Args... args) {
+    if (engine::is_unusual()) [[unlikely]] {
+      if (const int os_error = engine::next_call()) {
+        errno = os_error;
+        if constexpr (std::is_pointer_v<R>) return nullptr;
+        if constexpr (std::is_integral_v<R>) return static_cast<R>(os_error);
+      }
+    }
+    return Verb(args...);
+  }
+};
+template <auto Verb>
+constexpr auto kScripted = &Scripted<Verb>::call;
+
+}  // namespace
+
+const Provider& soft_provider() {
+  static const Provider table{
+      .name = "soft",
+      .get_device_list = engine::get_device_list,
+      .free_device_list = engine::free_device_list,
+      .get_device_guid = engine::get_device_guid,
+      .open_device = kScripted<engine::open_device>,
+      .open_failure = engine::open_failure,
+      .close_device = engine::close_device,
+      .query_device = kScripted<engine::query_device>,
+      .query_port = kScripted<engine::query_port>,
+      .query_gid_table = engine::query_gid_table,
+      .query_pkey = engine::query_partition_key,
+      .transport = [](ibv_device*) { return Transport::soft; },
+      .fabric_id = engine::fabric_id,
+      .get_async_event = engine::get_event,
+      .ack_async_event = engine::acknowledge_event,
+      .alloc_memory = allocate,
+      .free_memory = release,
+      .alloc_pd = kScripted<engine::allocate_domain>,
+      .dealloc_pd = engine::free_domain,
+      .reg_mr = kScripted<register_region>,
+      .dereg_mr = engine::deregister_memory,
+      .create_comp_channel = kScripted<engine::create_channel>,
+      .destroy_comp_channel = engine::destroy_channel,
+      .get_cq_event = engine::get_completion_event,
+      .ack_cq_events = engine::acknowledge_completion_events,
+      .create_cq = kScripted<engine::create_completion_queue>,
+      .resize_cq = kScripted<engine::resize_completion_queue>,
+      .destroy_cq = engine::destroy_completion_queue,
+      .create_qp = kScripted<engine::create_queue_pair>,
+      .modify_qp = kScripted<engine::modify_queue_pair>,
+      .query_qp = kScripted<engine::query_queue_pair>,
+      .destroy_qp = engine::destroy_queue_pair,
+      .create_srq = kScripted<engine::create_shared_queue>,
+      .modify_srq = kScripted<engine::modify_shared_queue>,
+      .query_srq = kScripted<engine::query_shared_queue>,
+      .destroy_srq = engine::destroy_shared_queue,
+      .create_ah = kScripted<engine::create_address_handle>,
+      .destroy_ah = engine::destroy_address_handle,
+  };
+  return table;
+}
+
+}  // namespace verbatim

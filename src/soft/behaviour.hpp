@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#pragma once
+/// \file Deferred mode and scripted faults, behind one flag that is false on ordinary days.
+#include <atomic>
+#include <cstdint>
+#include <optional>
+
+#include "verbatim/soft/soft_device.hpp"
+
+namespace verbatim::engine {
+
+/// False: every request runs while it is posted, and nothing is scripted.
+extern std::atomic<bool> unusual;
+[[nodiscard]] inline bool is_unusual() noexcept { return unusual.load(std::memory_order_relaxed); }
+
+/// What is wrong with VERBATIM_SOFT_FAULTS, if anything is.
+[[nodiscard]] std::optional<Error> environment_error();
+
+/// What is to happen to one operation. Several faults may name the same one.
+struct Script {
+  std::uint64_t not_before_ns = 0;
+  std::uint32_t drops = 0;
+  std::uint32_t no_receives = 0;
+  std::uint8_t status = 0;         ///< Not 0: fail with it.
+  std::uint64_t port_down_ns = 0;  ///< For how long.
+  bool overrun = false;
+  bool remove_device = false;
+};
+/// Counts an operation, and says what is to happen to it.
+[[nodiscard]] Script next_operation() noexcept;
+/// Counts a control call: the errno that it is to fail with, or 0.
+[[nodiscard]] int next_call() noexcept;
+
+/// Until when the port is down (steady clock), or 0.
+[[nodiscard]] std::uint64_t port_down_until() noexcept;
+void take_port_down(std::uint64_t until_ns) noexcept;
+/// True once, when the port is up again after having been down.
+[[nodiscard]] bool port_came_up(std::uint64_t now_ns) noexcept;
+
+}  // namespace verbatim::engine

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include "soft/completion.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "soft/copy.hpp"
+#include "soft/engine.hpp"
+#include "soft/events.hpp"
+#include "soft/tagged_lock.hpp"
+
+namespace verbatim::engine {
+namespace {
+
+enum Armed : std::uint32_t { no, solicited_only, any };
+
+/// Wakes whoever sleeps on the queue's channel, if it is armed for this completion. `Dekker`: the
+/// owner arms, then looks at the ring; we publish, then look whether it is armed.
+void notify(Engine& engine, Peer& owner, SharedCompletionQueue& queue, std::uint32_t index,
+            bool solicited) noexcept {
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  std::uint32_t armed = queue.armed.load(std::memory_order_relaxed);
+  if (armed == no || (armed == solicited_only && !solicited)) return;
+  if (!queue.armed.compare_exchange_strong(armed, no)) return;  // Somebody else does it.
+  const std::uint32_t message[2] = {index, queue.generation.load()};
+  const int fd = owner.channel(engine.directory(), queue.channel);
+  if (fd >= 0 && write(fd, message, sizeof message) < 0) {
+    // A full FIFO has thousands of wake-ups in it: one more tells nothing new.
+  }
+}
+
+/// Scatters a payload that came with the completion into the receive's memory.
+void place(const OwnReceive& receive, const std::byte* data, std::uint32_t size) noexcept {
+  for (std::uint32_t i = 0; i < receive.count && size > 0; ++i) {
+    const std::uint32_t part = std::min(size, receive.elements[i].length);
+    copy_bytes(reinterpret_cast<std::byte*>(receive.elements[i].addr), data, part);
+    data += part;
+    size -= part;
+  }
+}
+
+/// The receive that an entry completes, if the entry makes sense; it is no longer in use then.
+OwnReceive* receive_of(const CompletionEntry& entry, ReceiveRing& ring) noexcept {
+  OwnReceive& receive = ring.own[entry.slot & (ring.capacity - 1)];
+  if (!receive.in_use || receive.number != entry.slot) return nullptr;
+  // A write with immediate tells how much was written elsewhere: not bounded by the receive.
+  if (entry.payload != Payload::placed && entry.byte_count > receive.length) return nullptr;
+  receive.in_use = false;
+  return &receive;
+}
+
+/// Turns the next entry that a peer wrote into a completion. Nothing in it is trusted: an entry
+/// that makes no sense is skipped. False: there is none.
+bool take_shared(Engine& engine, CompletionQueue& queue, OwnCompletion& out) noexcept {
+  for (;;) {
+    const std::uint32_t at = queue.shared_head.load(std::memory_order_relaxed);
+    const CompletionEntry& entry = queue.entries[at & (queue.capacity - 1)];
+    if (entry.sequence.load(std::memory_order_acquire) != at + 1) return false;
+    QueuePair* const queue_pair = engine.queue_pairs.at(entry.queue_pair);
+    const OwnReceive* receive = nullptr;
+    if (queue_pair != nullptr && queue_pair->receive_queue == &queue) {
+      ReceiveRing& ring = queue_pair->receive_ring();
+      receive = receive_of(entry, ring);
+      if (receive != nullptr) {
+        const std::uint32_t size = entry.byte_count;
+        if (entry.payload == Payload::in_entry && size <= kEntryPayload)
+          place(*receive, entry.data, size);
+        if (entry.payload == Payload::in_slot && size <= ring.eager_bytes)
+          place(*receive, ring.eager_of(entry.slot), size);
+        out.wc = {.wr_id = receive->id,
+                  .status = static_cast<ibv_wc_status>(entry.status),
+                  .opcode = static_cast<ibv_wc_opcode>(entry.opcode),
+                  .vendor_err = 0,
+                  .byte_len = size,
+                  .imm_data = entry.immediate,
+                  .qp_num = queue_pair->raw.qp_num,
+                  .src_qp = entry.source,
+                  .wc_flags = entry.flags,
+                  .pkey_index = 0,
+                  .slid = 0,
+                  .sl = 0,
+                  .dlid_path_bits = 0};
+        out.queue_pair = queue_pair;
+        out.number = entry.slot;
+        out.is_send = false;
+      }
+    }
+    queue.shared_head.store(at + 1, std::memory_order_relaxed);
+    queue.shared->head.store(at + 1, std::memory_order_release);
+    if (receive != nullptr) return true;
+  }
+}
+
+/// The program has seen it: the request's place in its queue is free again.
+void retire(const OwnCompletion& done) noexcept {
+  if (done.is_send) {
+    done.queue_pair->retired.store(done.number + 1, std::memory_order_release);
+  } else {
+    QueuePair& queue_pair = *done.queue_pair;
+    if (queue_pair.shared_receives != nullptr) {  // Completion queues share it: an atomic.
+      queue_pair.shared_receives->receives.returned.fetch_add(1, std::memory_order_release);
+      return;
+    }
+    std::atomic<std::uint32_t>& returned = queue_pair.receives.returned;
+    returned.store(returned.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+  }
+}
+
+}  // namespace
+
+void overrun_queue(CompletionQueue& queue) noexcept {
+  if (queue.overrun.exchange(true)) return;
+  raise_event(Context::of(queue.raw.context), IBV_EVENT_CQ_ERR, queue.handle());
+  queue.engine->segment().attention.store(1);  // Its queue pairs go to the error state.
+}
+
+void notify_own(CompletionQueue& queue, bool solicited) noexcept {
+  Engine& engine = *queue.engine;
+  notify(engine, *engine.peers().find(engine.own().slot()), *queue.shared, queue.index, solicited);
+}
+
+bool push_remote(Engine& engine, Peer& peer, std::uint32_t index,
+                 const RemoteCompletion& completion) noexcept {
+  if (index >= kCompletionQueues) return false;
+  SharedCompletionQueue& queue = peer.segment().completion_queues[index];
+  const Acquired acquired = acquire(queue.lock, engine.tag(), engine.peers());
+  if (acquired == Acquired::no) return false;
+  const std::uint32_t capacity = queue.capacity;
+  const std::uint64_t ring = queue.ring;
+  // The peer's numbers decide where we write: in its segment, and nowhere else.
+  const bool sane = capacity != 0 && (capacity & (capacity - 1)) == 0 && ring >= kRingsOffset &&
+                    ring < kSegmentBytes &&
+                    std::uint64_t{capacity} * sizeof(CompletionEntry) <= kSegmentBytes - ring;
+  if (!sane) {
+    release(queue.lock);
+    return false;
+  }
+  auto* const entries =
+      reinterpret_cast<CompletionEntry*>(reinterpret_cast<std::byte*>(&peer.segment()) + ring);
+  std::uint32_t tail = queue.tail.load(std::memory_order_relaxed);
+  // A killed holder may have published an entry without counting it.
+  if (acquired == Acquired::taken_over &&
+      entries[tail & (capacity - 1)].sequence.load() == tail + 1)
+    queue.tail.store(++tail);
+  std::uint32_t used = tail - queue.head_seen;
+  if (used + 1 >= queue.depth / 2) {
+    queue.head_seen = queue.head.load(std::memory_order_acquire);
+    used = tail - queue.head_seen + queue.own_count.load(std::memory_order_relaxed);
+  }
+  if (used >= queue.depth) {
+    queue.failed.store(1);
+    release(queue.lock);
+    peer.call_attention();
+    return false;
+  }
+  CompletionEntry& entry = entries[tail & (capacity - 1)];
+  entry.opcode = completion.opcode;
+  entry.flags = completion.flags;
+  entry.payload = completion.payload;
+  entry.status = completion.status;
+  entry.queue_pair = completion.queue_pair;
+  entry.slot = completion.slot;
+  entry.byte_count = completion.byte_count;
+  entry.immediate = completion.immediate;
+  entry.source = completion.source;
+  if (!completion.data.empty())
+    copy_bytes(entry.data, completion.data.data(), completion.data.size());
+  entry.sequence.store(tail + 1, std::memory_order_release);
+  queue.tail.store(tail + 1, std::memory_order_relaxed);
+  release(queue.lock);
+  if (queue.channel != 0)
+    notify(engine, peer, queue, index, completion.solicited || completion.status != IBV_WC_SUCCESS);
+  return true;
+}
+
+void absorb(Engine& engine, CompletionQueue& queue) noexcept {
+  const std::lock_guard lock{queue.lock};
+  OwnCompletion done;
+  while (queue.tail - queue.head < queue.capacity && take_shared(engine, queue, done)) {
+    const std::uint32_t tail = queue.tail.load(std::memory_order_relaxed);
+    queue.ring[tail & (queue.capacity - 1)] = done;
+    queue.tail.store(tail + 1, std::memory_order_release);
+  }
+  queue.shared->own_count.store(queue.tail - queue.head, std::memory_order_relaxed);
+}
+
+void purge(Engine& engine, CompletionQueue& queue, const QueuePair& gone) noexcept {
+  absorb(engine, queue);
+  const std::lock_guard lock{queue.lock};
+  std::uint32_t kept = queue.head.load();
+  for (std::uint32_t at = queue.head; at != queue.tail; ++at) {
+    const OwnCompletion& done = queue.ring[at & (queue.capacity - 1)];
+    if (done.queue_pair == &gone) {
+      if (!done.is_send) retire(done);
+      continue;
+    }
+    queue.ring[kept++ & (queue.capacity - 1)] = done;
+  }
+  queue.tail.store(kept);
+  queue.shared->own_count.store(kept - queue.head, std::memory_order_relaxed);
+}
+
+namespace {
+
+/// There seems to be something to take.
+[[gnu::noinline]] int take(CompletionQueue& queue, int count, ibv_wc* completions) noexcept {
+  const std::lock_guard lock{queue.lock};
+  int taken = 0;
+  std::uint32_t head = queue.head.load(std::memory_order_relaxed);
+  const std::uint32_t tail = queue.tail.load(std::memory_order_relaxed);
+  for (; taken < count && head != tail; ++head, ++taken) {
+    const OwnCompletion& done = queue.ring[head & (queue.capacity - 1)];
+    completions[taken] = done.wc;
+    retire(done);
+  }
+  queue.head.store(head, std::memory_order_relaxed);
+  queue.shared->own_count.store(tail - head, std::memory_order_relaxed);
+  OwnCompletion done;
+  for (; taken < count && take_shared(*queue.engine, queue, done); ++taken) {
+    completions[taken] = done.wc;
+    retire(done);
+  }
+  return taken;
+}
+
+}  // namespace
+
+// Short, because programs call it again and again until there is something.
+int poll(ibv_cq* raw, int count, ibv_wc* completions) noexcept {
+  CompletionQueue& queue = CompletionQueue::of(raw);
+  queue.engine->progress();
+  const std::uint32_t next = queue.shared_head.load(std::memory_order_relaxed);
+  if (queue.head.load(std::memory_order_relaxed) == queue.tail.load(std::memory_order_acquire) &&
+      queue.entries[next & (queue.capacity - 1)].sequence.load(std::memory_order_relaxed) !=
+          next + 1)
+    return 0;
+  return take(queue, count, completions);
+}
+
+int arm(ibv_cq* raw, int only_solicited) noexcept {
+  CompletionQueue& queue = CompletionQueue::of(raw);
+  const std::uint32_t wanted = only_solicited != 0 ? solicited_only : any;
+  // Arming for any is not undone by arming for solicited only.
+  if (queue.shared->armed.load() < wanted) queue.shared->armed.store(wanted);
+  std::atomic_thread_fence(std::memory_order_seq_cst);  // Pairs with notify().
+  return 0;
+}
+
+}  // namespace verbatim::engine

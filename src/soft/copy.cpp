@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include "soft/copy.hpp"
+
+#include <cstring>
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define VERBATIM_SOFT_SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || \
+    __has_feature(memory_sanitizer)
+#define VERBATIM_SOFT_SANITIZED 1
+#endif
+#endif
+
+#if defined(VERBATIM_SOFT_SANITIZED) && !defined(VERBATIM_SOFT_PLAIN_COPY)
+#define VERBATIM_SOFT_HIDDEN 1
+#endif
+
+// clang instruments atomics in a no_sanitize function all the same, unless told so.
+#if !defined(VERBATIM_SOFT_HIDDEN)
+#define VERBATIM_UNSEEN
+#elif defined(__clang__)
+#define VERBATIM_UNSEEN \
+  __attribute__((disable_sanitizer_instrumentation, no_sanitize("undefined"), noinline))
+#else
+#define VERBATIM_UNSEEN __attribute__((no_sanitize("address", "thread", "undefined"), noinline))
+#endif
+
+namespace verbatim::engine {
+namespace {
+
+/// Eight bytes at any address, of any type.
+struct [[gnu::packed, gnu::may_alias]] Chunk {
+  std::uint64_t value;
+};
+
+VERBATIM_UNSEEN inline void move_bytes(std::byte* to, const std::byte* from,
+                                       std::size_t size) noexcept {
+#if defined(VERBATIM_SOFT_HIDDEN) && defined(__x86_64__)
+  // A call of memcpy is intercepted even from here; an instruction is not.
+  asm volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(size) : : "memory");
+#elif defined(VERBATIM_SOFT_HIDDEN)
+  for (std::size_t i = 0; i < size; ++i) const_cast<volatile std::byte*>(to)[i] = from[i];
+#else
+  std::memcpy(to, from, size);
+#endif
+}
+
+VERBATIM_UNSEEN inline void publish_word(std::byte* to, const std::byte* from) noexcept {
+  // Release: what was copied before is visible before. On x86 a plain store, aligned or not.
+  __atomic_thread_fence(__ATOMIC_RELEASE);
+  reinterpret_cast<volatile Chunk*>(to)->value = reinterpret_cast<const Chunk*>(from)->value;
+}
+
+}  // namespace
+
+VERBATIM_UNSEEN void copy_bytes(std::byte* to, const std::byte* from, std::size_t size) noexcept {
+  if (size <= 2 * sizeof(Chunk) && size >= sizeof(Chunk)) {
+    // Two words that may overlap: a call of memcpy costs more than a small message does.
+    const std::uint64_t first = reinterpret_cast<const Chunk*>(from)->value;
+    const std::uint64_t last = reinterpret_cast<const Chunk*>(from + size - sizeof(Chunk))->value;
+    reinterpret_cast<Chunk*>(to)->value = first;
+    reinterpret_cast<Chunk*>(to + size - sizeof(Chunk))->value = last;
+    return;
+  }
+  move_bytes(to, from, size);
+}
+
+VERBATIM_UNSEEN void copy_last_word_last(std::byte* to, const std::byte* from,
+                                         std::size_t size) noexcept {
+  if (size == sizeof(Chunk)) return publish_word(to, from);
+  if (size < sizeof(Chunk)) {
+    // Too short for a word: byte by byte, upwards, so that the last byte is last.
+    for (std::size_t i = 0; i < size; ++i) {
+      __atomic_thread_fence(__ATOMIC_RELEASE);
+      const_cast<volatile std::byte*>(to)[i] = from[i];
+    }
+    return;
+  }
+  const std::size_t before = size - sizeof(Chunk);
+  move_bytes(to, from, before);
+  publish_word(to + before, from + before);
+}
+
+VERBATIM_UNSEEN std::uint64_t atomic_fetch_add(std::byte* word, std::uint64_t add) noexcept {
+  return __atomic_fetch_add(reinterpret_cast<std::uint64_t*>(word), add, __ATOMIC_SEQ_CST);
+}
+
+VERBATIM_UNSEEN std::uint64_t atomic_compare_swap(std::byte* word, std::uint64_t compare,
+                                                  std::uint64_t swap) noexcept {
+  __atomic_compare_exchange_n(reinterpret_cast<std::uint64_t*>(word), &compare, swap, false,
+                              __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+  return compare;
+}
+
+}  // namespace verbatim::engine

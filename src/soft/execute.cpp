@@ -1,0 +1,470 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// One work request, from checks to the peer's completion.
+#include <algorithm>
+#include <cstring>
+
+#include "soft/completion.hpp"
+#include "soft/copy.hpp"
+#include "soft/engine.hpp"
+#include "soft/memory.hpp"
+#include "soft/pieces.hpp"
+#include "soft/queue_pair.hpp"
+#include "soft/receive.hpp"
+#include "soft/requester.hpp"
+#include "soft/tagged_lock.hpp"
+#include "soft/visit.hpp"
+
+namespace verbatim::engine {
+namespace {
+
+constexpr std::uint32_t kGrhBytes = 40;
+
+constexpr Outcome done(ibv_wc_status status, std::uint32_t bytes = 0) noexcept {
+  return {Verdict::done, status, bytes, 0};
+}
+constexpr Outcome not_ready() noexcept { return {Verdict::not_ready, IBV_WC_GENERAL_ERR, 0, 0}; }
+
+/// Why memory could not be reached: its owner is dead, or about to be.
+bool is_dying(Peer& peer) noexcept { return !peer.is_alive() || !peer.has_memory(); }
+
+/// The responder noticed an error: its queue pair breaks too. Its owner does the rest.
+void break_target(QueuePair& from, std::uint32_t status) noexcept {
+  if (from.raw.qp_type != IBV_QPT_RC) return;  // An unreliable message is dropped, that is all.
+  from.target->fault.store(status);
+  from.peer->call_attention();
+}
+
+std::uint8_t receive_flags(const ibv_send_wr& request) noexcept {
+  return request.opcode == IBV_WR_SEND_WITH_IMM || request.opcode == IBV_WR_RDMA_WRITE_WITH_IMM
+             ? std::uint8_t{IBV_WC_WITH_IMM}
+             : std::uint8_t{0};
+}
+
+/// Where a message goes: the responder's queue pair and the ring its receives come from.
+struct Destination {
+  Peer& peer;
+  SharedQueuePair& target;
+  SharedReceives& receives;
+  bool datagram;
+};
+
+SharedReceives* receives_of(Segment& segment, SharedQueuePair& target) noexcept {
+  const std::uint32_t shared = target.shared_receives;
+  if (shared == 0) return &target.receives;
+  return shared <= kSharedQueues ? &segment.shared_receives[shared - 1] : nullptr;
+}
+
+/// After a receive was taken from a shared queue that is running low.
+void check_limit(Peer& peer, SharedReceives& receives, std::uint32_t taken) noexcept {
+  const std::uint32_t limit = receives.limit.load(std::memory_order_relaxed);
+  if (limit == 0 || receives.posted.load() - taken >= limit) return;
+  if (receives.limit.exchange(0) == 0) return;  // One event per arming.
+  receives.limit_reached.store(1);
+  peer.call_attention();
+}
+
+/// Copies the message straight into the receive's memory: too big to ride in the ring.
+bool place_directly(QueuePair& from, const Destination& to, const ReceiveSlot& slot,
+                    const Pieces& pieces, std::uint32_t skip) noexcept {
+  std::uint32_t piece = 0;
+  std::uint32_t done_of_piece = 0;
+  const std::uint32_t count = std::min(slot.count, kMaxElements);  // Others can change it.
+  for (std::uint32_t i = 0; i < count && piece < pieces.count; ++i) {
+    SharedElement element = slot.elements[i];
+    const std::uint32_t skipped = std::min(skip, element.length);
+    skip -= skipped;
+    element.address += skipped;
+    element.length -= skipped;
+    Location location;
+    if (element.length > 0 && !locate(to.peer,
+                                      {element.key, to.target.domain, IBV_ACCESS_LOCAL_WRITE,
+                                       element.address, element.length},
+                                      location))
+      return false;
+    while (element.length > 0 && piece < pieces.count) {
+      const std::uint32_t size = std::min(element.length, pieces.all[piece].size - done_of_piece);
+      if (!write_memory(*from.engine, location, pieces.all[piece].data + done_of_piece, size))
+        return false;
+      location.address += size;
+      if (location.direct != nullptr) location.direct += size;
+      element.length -= size;
+      done_of_piece += size;
+      if (done_of_piece == pieces.all[piece].size) {
+        ++piece;
+        done_of_piece = 0;
+      }
+    }
+  }
+  return true;
+}
+
+/// The header that precedes a datagram in its receive buffer.
+void write_grh(const QueuePair& from, const ibv_send_wr& request, std::uint64_t payload,
+               std::byte* header) noexcept;
+
+/// The header in front of a datagram that was placed directly.
+bool place_header(QueuePair& from, const Destination& to, const ibv_send_wr& request,
+                  const ReceiveSlot& slot, std::uint64_t payload) noexcept {
+  std::byte header[kGrhBytes];
+  write_grh(from, request, payload, header);
+  Pieces pieces;
+  pieces.count = 1;
+  pieces.total = kGrhBytes;
+  pieces.all[0] = {header, kGrhBytes};
+  return place_directly(from, to, slot, pieces, 0);
+}
+
+/// Every element of the receive must be memory of the responder's domain that may be written.
+bool may_fill(const Destination& to, const ReceiveSlot& slot) noexcept {
+  const std::uint32_t count = std::min(slot.count, kMaxElements);
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const SharedElement element = slot.elements[i];
+    Location ignored;
+    if (element.length > 0 && !locate_here(to.peer,
+                                           {element.key, to.target.domain, IBV_ACCESS_LOCAL_WRITE,
+                                            element.address, element.length},
+                                           ignored))
+      return false;
+  }
+  return true;
+}
+
+void gather(const Pieces& pieces, std::byte* to) noexcept {
+  for (std::uint32_t i = 0; i < pieces.count; ++i) {
+    copy_bytes(to, pieces.all[i].data, pieces.all[i].size);
+    to += pieces.all[i].size;
+  }
+}
+
+/// A completion for the receive, and the receive is gone from the ring.
+bool complete_receive(QueuePair& from, const Destination& to, const TakenReceive& taken,
+                      RemoteCompletion completion) noexcept {
+  completion.queue_pair = index_of(to.target.number);
+  completion.slot = taken.number;
+  completion.source = from.raw.qp_num;
+  // Taken before it is completed: if we are killed in between, its owner flushes it.
+  to.receives.taken.store(taken.number + 1, std::memory_order_relaxed);
+  check_limit(to.peer, to.receives, taken.number + 1);
+  return push_remote(*from.engine, to.peer, to.target.receive_queue, completion);
+}
+
+Outcome no_receive(QueuePair& from, const Destination& to) noexcept {
+  to.receives.starved.store(from.engine->tag());
+  return {Verdict::no_receive, IBV_WC_RNR_RETRY_EXC_ERR, 0, to.target.rnr_timer};
+}
+
+/// The responder's view of a message that does not fit, or whose receive is bad.
+Outcome refuse_receive(QueuePair& from, const Destination& to, const TakenReceive& taken,
+                       ibv_wc_status theirs, ibv_wc_status ours) noexcept {
+  RemoteCompletion failure{};
+  failure.status = static_cast<std::uint8_t>(theirs);
+  static_cast<void>(complete_receive(from, to, taken, failure));
+  if (!to.datagram) break_target(from, theirs);
+  return done(ours);
+}
+
+/// Delivers a message into the next receive. The caller may take from the ring.
+Outcome deliver(QueuePair& from, const Destination& to, const ibv_send_wr& request,
+                const Pieces& pieces) noexcept {
+  TakenReceive taken;
+  switch (take_receive(to.peer.segment(), to.receives, taken)) {
+    case Taking::none: return no_receive(from, to);
+    case Taking::broken: return not_ready();
+    case Taking::taken: break;
+  }
+  const std::uint32_t header = to.datagram ? kGrhBytes : 0;
+  const std::uint64_t size = pieces.total + header;
+  if (size > taken.slot->length)
+    return refuse_receive(from, to, taken, IBV_WC_LOC_LEN_ERR, IBV_WC_REM_INV_REQ_ERR);
+  if (!may_fill(to, *taken.slot))
+    return refuse_receive(from, to, taken, IBV_WC_LOC_PROT_ERR, IBV_WC_REM_OP_ERR);
+  RemoteCompletion completion{};
+  completion.opcode = IBV_WC_RECV;
+  completion.flags = receive_flags(request);
+  completion.immediate = request.imm_data;
+  completion.solicited = (request.send_flags & IBV_SEND_SOLICITED) != 0;
+  completion.byte_count = static_cast<std::uint32_t>(size);
+  std::byte small[kEntryPayload];
+  if (size <= kEntryPayload) {
+    completion.payload = Payload::in_entry;
+    if (pieces.count == 1 && !to.datagram) {
+      completion.data = {pieces.all[0].data, pieces.all[0].size};
+    } else {
+      gather(pieces, small);
+      completion.data = std::span{small}.first(static_cast<std::size_t>(size));
+    }
+  } else if (size <= taken.eager_bytes) {
+    if (to.datagram) write_grh(from, request, pieces.total, taken.eager);
+    gather(pieces, taken.eager + header);
+    completion.payload = Payload::in_slot;
+  } else {
+    if (!place_directly(from, to, *taken.slot, pieces, header) ||
+        (to.datagram && !place_header(from, to, request, *taken.slot, pieces.total)))
+      return is_dying(to.peer)
+                 ? done(IBV_WC_RETRY_EXC_ERR)
+                 : refuse_receive(from, to, taken, IBV_WC_LOC_PROT_ERR, IBV_WC_REM_OP_ERR);
+    completion.payload = Payload::placed;
+  }
+  if (to.datagram) completion.flags |= IBV_WC_GRH;
+  if (!complete_receive(from, to, taken, completion)) return done(IBV_WC_REM_OP_ERR);
+  return done(IBV_WC_SUCCESS, static_cast<std::uint32_t>(pieces.total));
+}
+
+/// A shared receive queue has many requesters: they take turns.
+Outcome deliver_in_turn(QueuePair& from, const Destination& to, const ibv_send_wr& request,
+                        const Pieces& pieces) noexcept {
+  if (&to.receives == &to.target.receives) return deliver(from, to, request, pieces);
+  if (acquire(to.receives.lock, from.engine->tag(), from.engine->peers()) == Acquired::no)
+    return not_ready();
+  const Outcome outcome = deliver(from, to, request, pieces);
+  release(to.receives.lock);
+  return outcome;
+}
+
+Outcome send(QueuePair& from, const ibv_send_wr& request, Visit& visit) noexcept {
+  Pieces pieces;
+  if (const auto status = collect(from, request, 0, pieces)) return done(status);
+  if (!visit.enter()) return not_ready();
+  SharedReceives* const receives = receives_of(from.peer->segment(), *from.target);
+  if (receives == nullptr) return not_ready();
+  return deliver_in_turn(from, {*from.peer, *from.target, *receives, false}, request, pieces);
+}
+
+/// Tells the peer that a write with immediate came: takes a receive, but not its memory.
+Outcome announce(QueuePair& from, const ibv_send_wr& request, std::uint64_t bytes) noexcept {
+  SharedReceives* const receives = receives_of(from.peer->segment(), *from.target);
+  if (receives == nullptr) return not_ready();
+  const Destination to{*from.peer, *from.target, *receives, false};
+  const bool shared = receives != &from.target->receives;
+  if (shared && acquire(receives->lock, from.engine->tag(), from.engine->peers()) == Acquired::no)
+    return not_ready();
+  TakenReceive taken;
+  const Taking taking = take_receive(from.peer->segment(), *receives, taken);
+  Outcome outcome = not_ready();
+  if (taking == Taking::none) outcome = no_receive(from, to);
+  if (taking == Taking::taken) {
+    RemoteCompletion completion{};
+    completion.opcode = static_cast<std::uint8_t>(IBV_WC_RECV_RDMA_WITH_IMM);
+    completion.flags = receive_flags(request);
+    completion.immediate = request.imm_data;
+    completion.byte_count = static_cast<std::uint32_t>(bytes);
+    completion.payload = Payload::placed;
+    completion.solicited = (request.send_flags & IBV_SEND_SOLICITED) != 0;
+    outcome = complete_receive(from, to, taken, completion) ? done(IBV_WC_SUCCESS)
+                                                            : done(IBV_WC_REM_OP_ERR);
+  }
+  if (shared) release(receives->lock);
+  return outcome;
+}
+
+/// The responder's right to have this done through its queue pair and to its memory.
+bool locate_remote(QueuePair& from, const ibv_send_wr& request, std::uint32_t access,
+                   std::uint64_t length, Location& location) noexcept {
+  if ((from.target->access & access) != access) return false;
+  return locate(
+      *from.peer,
+      {request.wr.rdma.rkey, from.target->domain, access, request.wr.rdma.remote_addr, length},
+      location);
+}
+
+Outcome remote_access_error(QueuePair& from) noexcept {
+  if (is_dying(*from.peer)) return done(IBV_WC_RETRY_EXC_ERR);
+  break_target(from, IBV_WC_REM_ACCESS_ERR);
+  return done(IBV_WC_REM_ACCESS_ERR);
+}
+
+Outcome write(QueuePair& from, const ibv_send_wr& request, Visit& visit) noexcept {
+  Pieces pieces;
+  if (const auto status = collect(from, request, 0, pieces)) return done(status);
+  if (!visit.enter()) return not_ready();
+  const bool immediate = request.opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
+  // Without a receive nothing may be written yet: the retry would write twice.
+  if (immediate) {
+    SharedReceives* const receives = receives_of(from.peer->segment(), *from.target);
+    TakenReceive ignored;
+    if (receives == nullptr) return not_ready();
+    if (take_receive(from.peer->segment(), *receives, ignored) == Taking::none)
+      return no_receive(from, {*from.peer, *from.target, *receives, false});
+  }
+  if (pieces.total > 0) {
+    Location location;
+    if (!locate_remote(from, request, IBV_ACCESS_REMOTE_WRITE, pieces.total, location))
+      return remote_access_error(from);
+    for (std::uint32_t i = 0; i < pieces.count; ++i) {
+      const auto& piece = pieces.all[i];
+      if (!write_memory(*from.engine, location, piece.data, piece.size))
+        return remote_access_error(from);
+      location.address += piece.size;
+      if (location.direct != nullptr) location.direct += piece.size;
+    }
+  }
+  if (immediate) return announce(from, request, pieces.total);
+  return done(IBV_WC_SUCCESS, static_cast<std::uint32_t>(pieces.total));
+}
+
+Outcome read(QueuePair& from, const ibv_send_wr& request, Visit& visit) noexcept {
+  Pieces pieces;
+  if (const auto status = collect(from, request, IBV_ACCESS_LOCAL_WRITE, pieces))
+    return done(status);
+  if (!visit.enter()) return not_ready();
+  if (pieces.total > 0) {
+    Location location;
+    if (!locate_remote(from, request, IBV_ACCESS_REMOTE_READ, pieces.total, location))
+      return remote_access_error(from);
+    for (std::uint32_t i = 0; i < pieces.count; ++i) {
+      const auto& piece = pieces.all[i];
+      if (!read_memory(*from.engine, location, piece.data, piece.size))
+        return remote_access_error(from);
+      location.address += piece.size;
+      if (location.direct != nullptr) location.direct += piece.size;
+    }
+  }
+  return done(IBV_WC_SUCCESS, static_cast<std::uint32_t>(pieces.total));
+}
+
+Outcome atomic(QueuePair& from, const ibv_send_wr& request, Visit& visit) noexcept {
+  Pieces pieces;
+  if (const auto status = collect(from, request, IBV_ACCESS_LOCAL_WRITE, pieces))
+    return done(status);
+  if (pieces.total != sizeof(std::uint64_t)) return done(IBV_WC_LOC_LEN_ERR);
+  if (!visit.enter()) return not_ready();
+  if (request.wr.atomic.remote_addr % sizeof(std::uint64_t) != 0) {
+    break_target(from, IBV_WC_REM_INV_REQ_ERR);
+    return done(IBV_WC_REM_INV_REQ_ERR);
+  }
+  if ((from.target->access & IBV_ACCESS_REMOTE_ATOMIC) == 0) return remote_access_error(from);
+  Location location;
+  if (!locate(*from.peer,
+              {request.wr.atomic.rkey, from.target->domain, IBV_ACCESS_REMOTE_ATOMIC,
+               request.wr.atomic.remote_addr, sizeof(std::uint64_t)},
+              location))
+    return remote_access_error(from);
+  const AtomicWork work{request.opcode == IBV_WR_ATOMIC_CMP_AND_SWP, request.wr.atomic.compare_add,
+                        request.wr.atomic.swap};
+  std::uint64_t old = 0;
+  if (!atomic_memory(*from.engine, location, work, old)) return remote_access_error(from);
+  const auto* bytes = reinterpret_cast<const std::byte*>(&old);
+  for (std::uint32_t i = 0; i < pieces.count; ++i) {
+    copy_bytes(pieces.all[i].data, bytes, pieces.all[i].size);
+    bytes += pieces.all[i].size;
+  }
+  return done(IBV_WC_SUCCESS, sizeof old);
+}
+
+void write_grh(const QueuePair& from, const ibv_send_wr& request, std::uint64_t payload,
+               std::byte* header) noexcept {
+  const auto& to = *reinterpret_cast<const AddressHandle*>(request.wr.ud.ah);
+  ibv_grh grh{};
+  grh.version_tclass_flow = __builtin_bswap32(0x60000000u);
+  grh.paylen = __builtin_bswap16(static_cast<std::uint16_t>(payload));
+  grh.next_hdr = 0x1b;
+  grh.hop_limit = to.attributes.grh.hop_limit;
+  grh.sgid = from.context->device->gid;
+  grh.dgid = to.attributes.is_global != 0 ? to.attributes.grh.dgid : from.context->device->gid;
+  std::memcpy(header, &grh, sizeof grh);
+}
+
+/// A datagram that cannot be delivered is lost, and that is not an error of the sender's.
+Outcome datagram(QueuePair& from, const ibv_send_wr& request) noexcept {
+  Pieces pieces;
+  if (const auto status = collect(from, request, 0, pieces)) return done(status);
+  const Outcome sent = done(IBV_WC_SUCCESS, static_cast<std::uint32_t>(pieces.total));
+  const std::uint32_t number = request.wr.ud.remote_qpn;
+  Peer* const peer = from.engine->peers().find(slot_of(number));
+  if (peer == nullptr) return sent;
+  SharedQueuePair& target = peer->segment().queue_pairs[index_of(number)];
+  Word& lock = target.receives.lock;
+  if (acquire(lock, from.engine->tag(), from.engine->peers()) == Acquired::no) return sent;
+  const std::uint32_t state = target.state.load();
+  SharedReceives* const receives = receives_of(peer->segment(), target);
+  const std::uint32_t key = (request.wr.ud.remote_qkey & 0x80000000u) != 0
+                                ? from.attributes.qkey
+                                : request.wr.ud.remote_qkey;
+  Outcome outcome = sent;
+  if (receives != nullptr && (state == IBV_QPS_RTR || state == IBV_QPS_RTS) &&
+      target.number == number && target.type == IBV_QPT_UD && target.queue_key == key) {
+    outcome = deliver_in_turn(from, {*peer, target, *receives, true}, request, pieces);
+  }
+  release(lock);
+  return outcome.verdict == Verdict::done && outcome.status == IBV_WC_LOC_LEN_ERR ? outcome : sent;
+}
+
+/// What most requests are: one element, both sides mapped here, nothing amiss. False: nothing was
+/// done, and the long way finds out why.
+bool copy_at_once(QueuePair& from, const ibv_send_wr& request, Visit& visit) noexcept {
+  const bool reads = request.opcode == IBV_WR_RDMA_READ;
+  if ((!reads && request.opcode != IBV_WR_RDMA_WRITE) || request.num_sge != 1) return false;
+  const ibv_sge& element = *request.sg_list;
+  const std::uint32_t size = element.length;
+  if (size == 0 || size > from.max_message) return false;
+  const std::uint32_t local_access = reads ? unsigned{IBV_ACCESS_LOCAL_WRITE} : 0u;
+  Location here;
+  if ((request.send_flags & IBV_SEND_INLINE) != 0) {
+    here.direct = reinterpret_cast<std::byte*>(element.addr);
+  } else if (!locate_here(*from.self, {element.lkey, from.domain, local_access, element.addr, size},
+                          here)) {
+    return false;
+  }
+  if (!visit.enter()) return false;
+  const std::uint32_t access = reads ? IBV_ACCESS_REMOTE_READ : IBV_ACCESS_REMOTE_WRITE;
+  Location there;
+  if ((from.target->access & access) != access ||
+      !locate_here(
+          *from.peer,
+          {request.wr.rdma.rkey, from.target->domain, access, request.wr.rdma.remote_addr, size},
+          there) ||
+      there.direct == nullptr)
+    return false;
+  copy_last_word_last(reads ? here.direct : there.direct, reads ? there.direct : here.direct, size);
+  return true;
+}
+
+Outcome execute_at_length(QueuePair& from, const ibv_send_wr& request, Visit& visit) noexcept {
+  switch (request.opcode) {
+    case IBV_WR_SEND:
+    case IBV_WR_SEND_WITH_IMM: return send(from, request, visit);
+    case IBV_WR_RDMA_WRITE:
+    case IBV_WR_RDMA_WRITE_WITH_IMM: return write(from, request, visit);
+    case IBV_WR_RDMA_READ: return read(from, request, visit);
+    case IBV_WR_ATOMIC_CMP_AND_SWP:
+    case IBV_WR_ATOMIC_FETCH_AND_ADD: return atomic(from, request, visit);
+    default: return done(IBV_WC_LOC_QP_OP_ERR);
+  }
+}
+
+}  // namespace
+
+bool Visit::wait(std::uint64_t us) noexcept {
+  LongWord& entered = from_.target->entered;
+  for (Backoff backoff; backoff.rounds() < 100'000; backoff.wait()) {
+    std::uint64_t occupant = 0;
+    if (entered.compare_exchange_strong(occupant, us)) return true;
+    if (backoff.rounds() % 1024 == 1023 &&
+        !from_.engine->peers().is_alive(static_cast<std::uint32_t>(occupant)) &&
+        entered.compare_exchange_strong(occupant, us))
+      return true;
+  }
+  return false;
+}
+
+Outcome execute(QueuePair& from, const ibv_send_wr& request, Visit& visit) noexcept {
+  if (from.raw.qp_type == IBV_QPT_UD) return datagram(from, request);
+  if (from.target == nullptr) return not_ready();
+  Outcome outcome = copy_at_once(from, request, visit)
+                        ? done(IBV_WC_SUCCESS, request.sg_list->length)
+                        : execute_at_length(from, request, visit);
+  // Before a success is told, or a failure explained.
+  const bool told = from.signal_all || (request.send_flags & IBV_SEND_SIGNALED) != 0 ||
+                    outcome.verdict != Verdict::done || outcome.status != IBV_WC_SUCCESS;
+  if (told && !visit.finds_life()) [[unlikely]]
+    outcome = done(IBV_WC_RETRY_EXC_ERR);
+  if (from.raw.qp_type == IBV_QPT_RC) [[likely]]
+    return outcome;
+  // Unreliable: what goes wrong at the peer is not heard of here.
+  const bool local = outcome.verdict == Verdict::done && (outcome.status == IBV_WC_LOC_PROT_ERR ||
+                                                          outcome.status == IBV_WC_LOC_LEN_ERR ||
+                                                          outcome.status == IBV_WC_LOC_QP_OP_ERR);
+  return local ? outcome : done(IBV_WC_SUCCESS, outcome.byte_count);
+}
+
+}  // namespace verbatim::engine

@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include "soft/memory.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <new>
+
+#include "soft/copy.hpp"
+#include "soft/engine.hpp"
+#include "soft/objects.hpp"
+#include "soft/relay.hpp"
+#include "soft/revoke.hpp"
+#include "soft/tagged_lock.hpp"
+
+namespace verbatim::engine {
+namespace {
+
+/// Memory that allocate_object() gave out, by address. Registration finds its object here.
+struct Object {
+  std::uint64_t bytes;
+  std::uint32_t index;
+  int fd;
+};
+std::mutex objects_mutex;
+std::map<std::uintptr_t, Object>& objects() {
+  static std::map<std::uintptr_t, Object> all;
+  return all;
+}
+
+/// The object that holds the whole range: its index + 1 and the offset in it; 0: none does.
+std::pair<std::uint32_t, std::uint64_t> object_of(std::uintptr_t address, std::uint64_t length) {
+  const std::lock_guard lock{objects_mutex};
+  auto after = objects().upper_bound(address);
+  if (after == objects().begin()) return {0, 0};
+  const auto& [start, object] = *std::prev(after);
+  const std::uint64_t offset = address - start;
+  if (offset > object.bytes || length > object.bytes - offset) return {0, 0};
+  return {object.index + 1, offset};
+}
+
+/// Whether every page of the range is mapped with these rights, as /proc/self/maps tells.
+bool maps_allow(std::uintptr_t start, std::uintptr_t end, bool writable) noexcept {
+  std::FILE* const maps = std::fopen("/proc/self/maps", "re");
+  if (maps == nullptr) return true;  // No way to ask: let the program find out.
+  std::uintptr_t first = 0;
+  std::uintptr_t last = 0;
+  char rights[5] = {};
+  // Lines come in the order of addresses: walk as long as they continue each other.
+  while (start < end && std::fscanf(maps, "%lx-%lx %4s%*[^\n]", &first, &last, rights) == 3) {
+    if (last <= start) continue;
+    if (first > start || rights[0] != 'r' || (writable && rights[1] != 'w')) break;
+    start = last;
+  }
+  std::fclose(maps);
+  return start >= end;
+}
+
+/// Whether the pages are there and allow it. A device finds out by pinning them; so do we, and as
+/// there, they are in memory afterwards.
+bool is_mapped(void* address, std::size_t length, bool writable) noexcept {
+  const auto start = reinterpret_cast<std::uintptr_t>(address) & ~(kPage - 1);
+  const auto end = reinterpret_cast<std::uintptr_t>(address) + length;
+  if (end < start) return false;
+  auto* const pages = reinterpret_cast<void*>(start);
+  if (madvise(pages, end - start, writable ? MADV_POPULATE_WRITE : MADV_POPULATE_READ) == 0)
+    return true;
+  // EINVAL: a kernel before 5.14, memory of a special kind, or rights that do not suffice.
+  return errno == EINVAL && maps_allow(start, end, writable);
+}
+
+iovec vector_of(const void* address, std::size_t size) noexcept {
+  return {const_cast<void*>(address), size};
+}
+
+/// The last 8 bytes in a vector of their own: the kernel copies them last.
+bool write_process(const Location& to, const std::byte* from, std::size_t size) noexcept {
+  const std::size_t last = size > 8 ? 8 : 0;
+  auto* const address = reinterpret_cast<std::byte*>(to.address);
+  const iovec local = vector_of(from, size);
+  const iovec remote[] = {vector_of(address, size - last),
+                          vector_of(address + (size - last), last)};
+  return process_vm_writev(static_cast<pid_t>(to.owner->pid()), &local, 1, remote, last > 0 ? 2 : 1,
+                           0) == static_cast<ssize_t>(size);
+}
+
+bool read_process(const Location& from, std::byte* to, std::size_t size) noexcept {
+  const iovec local = vector_of(to, size);
+  const iovec remote = vector_of(reinterpret_cast<const void*>(from.address), size);
+  return process_vm_readv(static_cast<pid_t>(from.owner->pid()), &local, 1, &remote, 1, 0) ==
+         static_cast<ssize_t>(size);
+}
+
+}  // namespace
+
+bool locate(Peer& owner, const RangeCheck& range, Location& location) noexcept {
+  return locate_here(owner, range, location);
+}
+
+bool write_memory(const Engine& engine, const Location& to, const std::byte* from,
+                  std::size_t size) noexcept {
+  if (to.direct != nullptr) [[likely]] {
+    copy_last_word_last(to.direct, from, size);
+    return true;
+  }
+  if (size == 0) return true;
+  if (to.owner->memory_path() == MemoryPath::process) return write_process(to, from, size);
+  return relay_write(engine, *to.owner, to.address, from, size);
+}
+
+bool read_memory(const Engine& engine, const Location& from, std::byte* to,
+                 std::size_t size) noexcept {
+  if (from.direct != nullptr) [[likely]] {
+    copy_last_word_last(to, from.direct, size);
+    return true;
+  }
+  if (size == 0) return true;
+  if (from.owner->memory_path() == MemoryPath::process) return read_process(from, to, size);
+  return relay_read(engine, *from.owner, from.address, to, size);
+}
+
+bool atomic_memory(Engine& engine, const Location& at, const AtomicWork& work,
+                   std::uint64_t& old) noexcept {
+  if (at.direct != nullptr && at.shared_object) {
+    old = work.is_swap ? atomic_compare_swap(at.direct, work.compare_add, work.swap)
+                       : atomic_fetch_add(at.direct, work.compare_add);
+    return true;
+  }
+  // Memory that not every process maps: read, change, write under the owner's lock. Its owner's
+  // own requests take the same way, so that all of them see each other.
+  Word& lock = at.owner->segment().atomics;
+  if (acquire(lock, engine.tag(), engine.peers()) == Acquired::no) return false;
+  auto* const bytes = reinterpret_cast<std::byte*>(&old);
+  bool done = read_memory(engine, at, bytes, sizeof old);
+  if (done && (!work.is_swap || old == work.compare_add)) {
+    const std::uint64_t updated = work.is_swap ? work.swap : old + work.compare_add;
+    done = write_memory(engine, at, reinterpret_cast<const std::byte*>(&updated), sizeof updated);
+  }
+  release(lock);
+  return done;
+}
+
+void* allocate_object(Engine& engine, std::size_t bytes, bool huge_pages) noexcept {
+  const unsigned huge = huge_pages ? MFD_HUGETLB : 0;
+  const int fd = memfd_create("verbatim", MFD_CLOEXEC | huge);
+  if (fd < 0) return nullptr;
+  struct stat info{};
+  void* address = MAP_FAILED;
+  if (ftruncate(fd, static_cast<off_t>(bytes)) == 0 && fstat(fd, &info) == 0)
+    address = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (address == MAP_FAILED || madvise(address, bytes, MADV_DONTFORK) != 0) {
+    const int failure = errno;
+    if (address != MAP_FAILED) munmap(address, bytes);
+    close(fd);
+    errno = failure;
+    return nullptr;
+  }
+  const std::lock_guard lock{objects_mutex};
+  Segment& segment = engine.segment();
+  for (std::uint32_t index = 0; index < kMemoryObjects; ++index) {
+    MemoryObject& object = segment.objects[index];
+    if (!engine.own().back(&object, sizeof object)) break;
+    if (object.fd.load() != 0) continue;
+    object.inode = info.st_ino;
+    object.bytes = bytes;
+    object.fd.store(static_cast<std::uint32_t>(fd) + 1, std::memory_order_release);
+    objects().emplace(reinterpret_cast<std::uintptr_t>(address), Object{bytes, index, fd});
+    return address;
+  }
+  // No room in the table: ordinary memory of ours then, which peers reach otherwise.
+  close(fd);
+  return address;
+}
+
+int free_object(Engine& engine, void* address, std::size_t bytes) noexcept {
+  {
+    const std::lock_guard lock{objects_mutex};
+    const auto found = objects().find(reinterpret_cast<std::uintptr_t>(address));
+    if (found != objects().end()) {
+      MemoryObject& object = engine.segment().objects[found->second.index];
+      object.fd.store(0);
+      object.inode = 0;
+      close(found->second.fd);
+      objects().erase(found);
+    }
+  }
+  return munmap(address, bytes) == 0 ? 0 : errno;
+}
+
+bool is_registered(Engine& engine, std::uint64_t address, std::uint64_t length) noexcept {
+  for (std::uint32_t index = 0; index < kRegions; ++index) {
+    if (engine.regions.at(index) == nullptr) continue;
+    const SharedRegion& region = engine.own().trusted_regions()[index];
+    const std::uint64_t offset = address - region.address;
+    if (address >= region.address && offset <= region.length && length <= region.length - offset)
+      return true;
+  }
+  return false;
+}
+
+ibv_mr* register_memory(ibv_pd* raw_domain, void* address, std::size_t length, std::uint64_t base,
+                        unsigned access) noexcept {
+  auto& domain = *reinterpret_cast<Domain*>(raw_domain);
+  Engine& engine = *Context::of(raw_domain->context).engine;
+  const unsigned remote_writes = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
+  if (length == 0 || ((access & remote_writes) != 0 && (access & IBV_ACCESS_LOCAL_WRITE) == 0)) {
+    errno = EINVAL;
+    return nullptr;
+  }
+  // A device pins pages and so finds out what is not there: touch nothing, ask the kernel.
+  if (!is_mapped(address, length, (access & IBV_ACCESS_LOCAL_WRITE) != 0)) {
+    errno = EFAULT;
+    return nullptr;
+  }
+  auto* const region = new (std::nothrow) Region{};
+  const std::uint32_t index =
+      region != nullptr ? engine.regions.add(region, 2 + (engine.tag() >> 11) % 256) : kRegions;
+  if (index == kRegions || !engine.own().back(&engine.segment().regions[index], 64)) {
+    if (index != kRegions) engine.regions.remove(index);
+    delete region;
+    errno = ENOMEM;
+    return nullptr;
+  }
+  const auto [object, offset] = object_of(reinterpret_cast<std::uintptr_t>(address), length);
+  // The tag differs from the last region's in this place, so a stale key is found out.
+  const std::uint32_t tag = (engine.region_tags[index % 1024].fetch_add(1) + 1) & 0xff;
+  const std::uint32_t key = index << 8 | tag;
+  region->trusted = &engine.own().trusted_regions()[index];
+  region->shared = &engine.segment().regions[index];
+  for (SharedRegion* const copy : {region->trusted, region->shared}) {
+    copy->domain = domain.id;
+    copy->access = access;
+    copy->object = object;
+    copy->base = base;
+    copy->length = length;
+    copy->address = reinterpret_cast<std::uintptr_t>(address);
+    copy->object_offset = offset;
+    copy->key.store(key, std::memory_order_release);
+  }
+  region->raw = {.context = raw_domain->context,
+                 .pd = raw_domain,
+                 .addr = address,
+                 .length = length,
+                 .handle = index,
+                 .lkey = key,
+                 .rkey = key};
+  domain.users.fetch_add(1);
+  return &region->raw;
+}
+
+int deregister_memory(ibv_mr* raw) noexcept {
+  auto* const region = reinterpret_cast<Region*>(raw);
+  auto& domain = *reinterpret_cast<Domain*>(raw->pd);
+  Engine& engine = *Context::of(raw->context).engine;
+  region->trusted->key.store(0);
+  region->shared->key.store(0);
+  // Requesters that saw the key are inside one of this domain's queue pairs: wait for those.
+  if (const int busy = wait_for_requesters(engine, domain.id)) {
+    region->trusted->key.store(raw->rkey);
+    region->shared->key.store(raw->rkey);
+    return busy;
+  }
+  engine.regions.remove(raw->handle);
+  domain.users.fetch_sub(1);
+  delete region;
+  return 0;
+}
+
+}  // namespace verbatim::engine

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#pragma once
+/// \file Waiting for a few instructions of another thread, without starving it on two cores.
+#include <sched.h>
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+
+namespace verbatim::engine {
+
+inline void relax_processor() noexcept {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+/// Pauses at first, then gives the processor away: the holder may need it.
+class Backoff {
+ public:
+  void wait() noexcept {
+    if (++rounds_ < 64) {
+      relax_processor();
+    } else {
+      sched_yield();
+    }
+  }
+  [[nodiscard]] std::uint32_t rounds() const noexcept { return rounds_; }
+
+ private:
+  std::uint32_t rounds_ = 0;
+};
+
+/// Between threads of one process; critical sections of tens of nanoseconds.
+class SpinLock {
+ public:
+  void lock() noexcept {
+    if (held_.exchange(true, std::memory_order_acquire)) [[unlikely]]
+      lock_contended();
+  }
+  [[nodiscard]] bool try_lock() noexcept {
+    return !held_.load(std::memory_order_relaxed) &&
+           !held_.exchange(true, std::memory_order_acquire);
+  }
+  void unlock() noexcept { held_.store(false, std::memory_order_release); }
+
+ private:
+  [[gnu::cold, gnu::noinline]] void lock_contended() noexcept {
+    Backoff backoff;
+    do {
+      backoff.wait();
+    } while (held_.load(std::memory_order_relaxed) ||
+             held_.exchange(true, std::memory_order_acquire));
+  }
+
+  std::atomic<bool> held_{false};
+};
+
+}  // namespace verbatim::engine

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#pragma once
+/// \file Completion channels and queues behind their handles: signals, and the ledger of room.
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+
+#include "verbatim/verbs/completion_channel.hpp"
+#include "verbatim/verbs/completion_queue.hpp"
+#include "verbs/handle.hpp"
+
+namespace verbatim::detail {
+
+/// `timeout` from now. One that is too long for the clock never comes.
+[[nodiscard]] inline std::chrono::steady_clock::time_point deadline_after(
+    std::chrono::nanoseconds timeout) noexcept {
+  using TimePoint = std::chrono::steady_clock::time_point;
+  const TimePoint now = std::chrono::steady_clock::now();
+  return timeout < TimePoint::max() - now ? now + timeout : TimePoint::max();
+}
+
+struct CompletionChannelState {
+  Handle<ibv_comp_channel> raw;
+
+  /// Takes and acknowledges all waiting events without blocking, and marks their queues; how many.
+  Result<std::size_t> drain();
+  /// Sleeps until the channel is readable; false when the time is over.
+  [[nodiscard]] Result<bool> sleep(std::chrono::steady_clock::time_point deadline) const;
+};
+
+struct CompletionQueueState {
+  CompletionQueueState(std::shared_ptr<CompletionChannelState> on, Handle<ibv_cq> handle,
+                       CompletionQueueGrowth growth_policy);
+  ~CompletionQueueState();
+
+  /// Room for `entries` more completions, or an error that names the need and the depth.
+  [[nodiscard]] Result<void> reserve(std::uint32_t entries);
+  /// `used`: completions of the queue pair may still be in the queue.
+  void release(std::uint32_t entries, bool used) noexcept;
+  /// A shared receive queue fills a completion queue once, however many queue pairs feed it.
+  [[nodiscard]] Result<void> reserve_shared(const void* queue, std::uint32_t entries);
+  void release_shared(const void* queue, std::uint32_t entries, bool used) noexcept;
+
+  [[nodiscard]] Result<void> resize(std::uint32_t depth);
+  /// The queue was found empty: completions of destroyed queue pairs are gone from it.
+  void found_empty() noexcept;
+
+  const std::shared_ptr<CompletionChannelState> channel;  // Null: polled only.
+  const CompletionQueueGrowth growth;
+  std::atomic<bool> signal{false};
+  EventMarks marks{0};
+  std::atomic<std::uint32_t> stale{0};  ///< Entries that destroyed queue pairs may have left.
+
+  mutable std::mutex mutex;  // Guards what follows.
+  std::uint32_t depth;
+  std::uint32_t reserved = 0;
+  std::map<const void*, std::uint32_t> shared_users;
+
+  // Last, so destroyed first: the device waits for acknowledgements that use the rest.
+  Handle<ibv_cq> raw;
+
+ private:
+  [[nodiscard]] Result<void> reserve_locked(std::uint32_t entries);
+  [[nodiscard]] Result<void> resize_locked(std::uint32_t wanted);
+};
+
+}  // namespace verbatim::detail

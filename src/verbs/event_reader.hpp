@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#pragma once
+/// \file Reads a context's async events, acknowledges each at once, and marks its object.
+///
+/// Objects enter the registry when created and leave it before they are destroyed. An event is
+/// marked before it is acknowledged: until then the device keeps its object from being destroyed,
+/// so the address in the event cannot belong to a new object.
+#include <infiniband/verbs.h>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <unordered_map>
+
+#include "verbatim/base/error.hpp"
+#include "verbatim/provider/provider.hpp"
+#include "verbatim/verbs/device.hpp"
+#include "verbatim/verbs/events.hpp"
+
+namespace verbatim::detail {
+
+using EventMarks = std::atomic<std::uint32_t>;
+
+class EventReader {
+ public:
+  EventReader(const Provider& provider, ibv_context* context, ContextOptions options);
+  ~EventReader();
+  EventReader(const EventReader&) = delete;
+  EventReader& operator=(const EventReader&) = delete;
+
+  void add(const void* object, EventMarks& marks);
+  void remove(const void* object) noexcept;
+
+  /// Starts the thread if events are to be read by one and it does not run yet.
+  [[nodiscard]] Result<void> start();
+  /// Reads what waits; never blocks.
+  Result<std::size_t> dispatch();
+  /// Events of the device and its ports.
+  [[nodiscard]] EventFlags device_events() const noexcept {
+    return EventFlags::from_bits(device_marks_.load());
+  }
+  /// The thread is the parent's: a forked child must not join it.
+  void abandon_thread() noexcept;
+
+ private:
+  void run();
+  void handle(ibv_async_event& event);
+  void mark(const void* object, EventType type);
+
+  const Provider& provider_;
+  ibv_context* context_;
+  ContextOptions options_;
+  EventMarks device_marks_{0};
+  std::mutex mutex_;
+  std::unordered_map<const void*, EventMarks*> objects_;
+  int stop_fd_ = -1;
+  std::unique_ptr<std::thread> thread_;
+};
+
+}  // namespace verbatim::detail

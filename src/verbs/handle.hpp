@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#pragma once
+/// \file The owner of one raw verbs object, whatever its kind.
+///
+/// Destroys the object through the table it came from, and logs if that fails: a destructor has
+/// nobody to tell. In a forked child it does nothing: the object is the parent's.
+#include <memory>
+#include <utility>
+
+#include "verbatim/base/error.hpp"
+#include "verbs/context_state.hpp"
+
+namespace verbatim::detail {
+
+template <class Raw>
+class Handle {
+ public:
+  using Destroy = int (*)(Raw*);
+
+  Handle(ContextPtr context, Raw* raw, Destroy destroy, const char* operation) noexcept
+      : context_(std::move(context)), raw_(raw), destroy_(destroy), operation_(operation) {}
+  Handle(Handle&& other) noexcept
+      : context_(std::move(other.context_)),
+        raw_(std::exchange(other.raw_, nullptr)),
+        destroy_(other.destroy_),
+        operation_(other.operation_) {}
+  Handle& operator=(Handle&&) = delete;
+  ~Handle() {
+    if (raw_ == nullptr || context_->fork.in_child()) return;
+    if (const int failed = destroy_(raw_)) log_teardown(operation_, os_error_of(failed));
+  }
+
+  [[nodiscard]] Raw* get() const noexcept { return raw_; }
+  [[nodiscard]] ContextState& context() const noexcept { return *context_; }
+  [[nodiscard]] const ContextPtr& context_ptr() const noexcept { return context_; }
+  [[nodiscard]] const Provider& provider() const noexcept { return context_->provider; }
+
+ private:
+  ContextPtr context_;
+  Raw* raw_;
+  Destroy destroy_;
+  const char* operation_;
+};
+
+}  // namespace verbatim::detail

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include "verbatim/verbs/unsafe.hpp"
+
+#include <cerrno>
+
+#include "provider/fork_guard.hpp"
+#include "verbatim/base/try.hpp"
+#include "verbs/queue_pair_object.hpp"
+
+namespace verbatim {
+namespace {
+
+constexpr const char* kSend = "ibv_post_send";
+
+Error beyond(const char* field, std::uint64_t value, std::uint64_t limit) noexcept {
+  return {.code = Errc::limit_exceeded,
+          .operation = kSend,
+          .field = field,
+          .value = value,
+          .limit = limit};
+}
+
+}  // namespace
+
+Error UnsafeAccess::refused(const QueuePair& queue_pair, PostShape shape) noexcept {
+  const QueuePairLimits& limits = queue_pair.limits_;
+  if (shape.elements > limits.max_send_elements)
+    return beyond("elements", shape.elements, limits.max_send_elements);
+  if (shape.kind == PostShape::Kind::atomic && shape.bytes != 8)
+    return {.code = Errc::invalid_argument,
+            .operation = kSend,
+            .field = "atomic result bytes",
+            .value = shape.bytes,
+            .limit = 8};
+  if (shape.kind == PostShape::Kind::atomic && !queue_pair.atomics_)
+    return {.code = Errc::unsupported, .operation = kSend, .field = "atomics"};
+  if (shape.kind == PostShape::Kind::read && !queue_pair.reads_)
+    return {.code = Errc::unsupported, .operation = kSend, .field = "reads: max_read_atomic"};
+  if (shape.bytes > limits.max_message_bytes)
+    return beyond("message bytes", shape.bytes, limits.max_message_bytes);
+  if (shape.inlined && shape.bytes > limits.max_inline_bytes)
+    return beyond("inline bytes", shape.bytes, limits.max_inline_bytes);
+  return beyond("bytes beyond the remote region", shape.bytes, shape.remote_bytes);
+}
+
+Error UnsafeAccess::too_many_elements(std::size_t count, std::size_t limit) noexcept {
+  return {.code = Errc::limit_exceeded,
+          .operation = "post",
+          .field = "elements",
+          .value = count,
+          .limit = limit};
+}
+
+Error UnsafeAccess::post_failed(const ibv_context* context, const char* operation,
+                                int os_error) noexcept {
+  if (detail::is_forked(context)) return {.code = Errc::forked, .operation = operation};
+  Error error = os_failure(operation, detail::os_error_of(os_error));
+  // Everything else that a device answers with these was checked before: the queue is full.
+  if (error.os_error == ENOMEM || error.os_error == ENOSPC) error.code = Errc::would_block;
+  return error;
+}
+
+ibv_qp* UnsafeAccess::raw(const PreparedQueuePair& prepared) noexcept {
+  return prepared.state_->raw.get();
+}
+ibv_pd* UnsafeAccess::raw(const ProtectionDomain& domain) noexcept {
+  return domain.state_->raw.get();
+}
+ibv_context* UnsafeAccess::raw(const Context& context) noexcept { return context.state_->raw; }
+ibv_mr* UnsafeAccess::raw(const MemoryRegion& region) noexcept { return region.state_->raw.get(); }
+
+Result<void> UnsafeAccess::modify(QueuePair& queue_pair, ibv_qp_attr& attributes, unsigned mask) {
+  const QueuePairState from = VERBATIM_TRY(queue_pair.query_state());
+  return queue_pair.state_->modify(attributes, mask, from);
+}
+
+}  // namespace verbatim

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#pragma once
+/// \file A connection between two processes that meet over TCP on this host.
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "support/connected_pair.hpp"
+#include "support/test_memory.hpp"
+
+namespace verbatim::test {
+
+/// A TCP connection that carries records. Every call is bounded, and throws when it fails.
+class Link {
+ public:
+  explicit Link(int fd) noexcept : fd_(fd) {}
+  Link(Link&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Link& operator=(Link&&) = delete;
+  ~Link();
+
+  [[nodiscard]] static Link connect(std::uint16_t port);
+  void send(std::span<const std::byte> record);
+  [[nodiscard]] std::vector<std::byte> receive();
+  /// Returns when the other side has called it as often.
+  void barrier();
+  /// Returns when the other side is gone.
+  void wait_for_end();
+
+ private:
+  int fd_;
+};
+
+/// Accepts connections on a port of 127.0.0.1 that the system chose.
+class Listener {
+ public:
+  Listener();
+  Listener(const Listener&) = delete;
+  Listener& operator=(const Listener&) = delete;
+  ~Listener();
+  [[nodiscard]] std::uint16_t port() const noexcept { return port_; }
+  [[nodiscard]] Link accept();
+
+ private:
+  int fd_;
+  std::uint16_t port_ = 0;
+};
+
+/// One side's view of the connection: its own objects, and the peer's memory.
+struct Session {
+  ProtectionDomain domain;
+  Side side;
+  ExposedMemory exposed;
+  RemoteMemoryRegion peer_memory;
+};
+
+/// Both sides call it: exchanges endpoints and regions, connects, and waits for the other.
+[[nodiscard]] Session join(Link& link);
+
+/// Both sides call it, with a different `rank` (0 or 1): moves random data both ways by send,
+/// write and read, and checks every byte. Throws when something differs.
+void converse(Session& session, Link& link, unsigned rank);
+
+/// The child's part: joins, then "converse" or "idle" until it is killed.
+[[nodiscard]] int play_peer(std::uint16_t port, const std::string& part);
+
+}  // namespace verbatim::test

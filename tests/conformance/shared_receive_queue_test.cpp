@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Goal: queue pairs share receives; running low is told once per arming; a broken queue pair takes
+//       no receive with it.
+// Method: two connections into one shared receive queue, events read by hand.
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <optional>
+
+#include "support/connected_pair.hpp"
+#include "support/pattern.hpp"
+#include "support/test_memory.hpp"
+
+namespace verbatim::test {
+namespace {
+
+/// A shared receive queue and two connections whose remote sides receive from it.
+struct SharedReceivers {
+  explicit SharedReceivers(std::uint32_t requests = 16)
+      : domain(require(open_context({.events = EventDelivery::manual}).allocate_domain())),
+        queue(require(domain.create_shared_receive_queue({.max_requests = requests}))) {}
+
+  [[nodiscard]] PairOptions options() const {
+    return {.remote = [this](QueuePairOptions& each) {
+      each.shared_receive_queue = queue;
+      each.max_receive_requests.reset();
+    }};
+  }
+  void post(std::uint64_t id) { require(unsafe::post(queue, Receive{}, WrId{id})); }
+  /// Whether the event was seen by now.
+  [[nodiscard]] bool has(EventType type) {
+    require(domain.context().dispatch_events());
+    return queue.events().has(type);
+  }
+
+  ProtectionDomain domain;
+  SharedReceiveQueue queue;
+};
+
+class SharedReceive : public testing::Test {
+  void SetUp() override {
+    if (!capabilities().shared_receive_queue)
+      GTEST_SKIP() << "the device has no shared receive queues";
+  }
+};
+
+constexpr EventType kLimitReached = EventType::shared_receive_queue_limit_reached;
+
+TEST_F(SharedReceive, ServesTwoQueuePairs) {
+  SharedReceivers receivers;
+  ConnectedPair first(receivers.domain, receivers.options());
+  ConnectedPair second(receivers.domain, receivers.options());
+  ConnectedPair* const pairs[] = {&first, &second};
+  Buffer sink = require(receivers.domain.allocate(8 * 100));
+  Buffer source = require(receivers.domain.allocate(100));
+  for (std::uint64_t id = 0; id < 8; ++id)
+    require(unsafe::post(receivers.queue, Receive{sink.scatter(id * 100, 100)}, WrId{id}));
+  for (std::uint64_t turn = 0; turn < 8; ++turn) {
+    ConnectedPair& pair = *pairs[turn % 2];
+    fill(source.bytes(), test_seed() + turn);
+    pair.local.post(Send{source.gather()}, turn);
+    poll_ok(pair.local.sends);
+    const Completion received = poll_ok(pair.remote.receives);
+    // Receives are taken in the order in which they were posted, by whoever needs one.
+    EXPECT_EQ(received.id(), WrId{turn});
+    EXPECT_EQ(received.queue_pair(), pair.remote.queue_pair.number());
+    EXPECT_EQ(received.byte_count(), 100u);
+    EXPECT_TRUE(holds(sink.bytes().subspan(turn * 100, 100), test_seed() + turn));
+  }
+}
+
+TEST_F(SharedReceive, TakesWriteWithImmediate) {
+  SharedReceivers receivers;
+  ConnectedPair pair(receivers.domain, receivers.options());
+  ExposedMemory target(receivers.domain, 100, Access::remote_write);
+  Buffer source = require(receivers.domain.allocate(100));
+  fill(source.bytes(), test_seed());
+  receivers.post(1);
+  pair.local.post(Write{source.gather(), target.remote(), {.immediate = 3}}, 2);
+  EXPECT_EQ(poll_ok(pair.remote.receives).immediate(), 3u);
+  EXPECT_TRUE(target.holds(test_seed()));
+}
+
+TEST_F(SharedReceive, ThatIsEmptyHoldsUpTheSender) {
+  SharedReceivers receivers;
+  ConnectedPair pair(receivers.domain, receivers.options());
+  pair.local.post(Send{}, 1);
+  EXPECT_FALSE(poll_within(pair.local.sends, std::chrono::milliseconds{50}));
+  receivers.post(2);
+  EXPECT_TRUE(succeeded(poll_one(pair.local.sends)));
+  EXPECT_TRUE(succeeded(poll_one(pair.remote.receives)));
+}
+
+TEST_F(SharedReceive, ThatIsFullSaysSo) {
+  SharedReceivers receivers;
+  std::uint64_t taken = 0;
+  for (; taken < 10'000; ++taken) {
+    const auto result = unsafe::post(receivers.queue, Receive{}, WrId{taken});
+    if (result) continue;
+    EXPECT_EQ(result.error(), Errc::would_block) << to_string(result.error());
+    break;
+  }
+  EXPECT_GE(taken, receivers.queue.max_requests());
+  EXPECT_LT(taken, 10'000u);
+}
+
+TEST_F(SharedReceive, BatchIsTakenInPartWhenItIsFull) {
+  SharedReceivers receivers;
+  constexpr std::size_t kBatch = 200;
+  unsafe::ReceiveBatch<kBatch, 1> batch;
+  for (std::uint64_t id = 0; id < kBatch; ++id) require(batch.add(Receive{}, WrId{id}));
+  const unsafe::Posted posted = batch.post(receivers.queue);
+  ASSERT_FALSE(posted);
+  EXPECT_EQ(posted.error->code, Errc::would_block);
+  EXPECT_GE(posted.accepted, receivers.queue.max_requests());
+}
+
+TEST_F(SharedReceive, TellsOnceThatItRunsLow) {
+  SharedReceivers receivers;
+  ConnectedPair pair(receivers.domain, receivers.options());
+  const auto receive_one = [&] {
+    pair.local.post(Send{}, 1);
+    poll_ok(pair.local.sends);
+    poll_ok(pair.remote.receives);
+  };
+  for (std::uint64_t id = 0; id < 8; ++id) receivers.post(id);
+  require(receivers.queue.arm_limit(4));
+  EXPECT_EQ(require(receivers.queue.limit()), 4u);
+  for (int i = 0; i < 4; ++i) receive_one();
+  EXPECT_FALSE(receivers.has(kLimitReached)) << "four are left, which is not fewer than four";
+  receive_one();
+  EXPECT_TRUE(eventually([&] { return receivers.has(kLimitReached); }));
+  EXPECT_EQ(require(receivers.queue.limit()), 0u) << "the event disarms the limit";
+}
+
+TEST_F(SharedReceive, LimitAboveItsSizeIsRefused) {
+  SharedReceivers receivers;
+  const std::uint32_t most = receivers.queue.max_requests();
+  const auto result = receivers.queue.arm_limit(most + 1);
+  ASSERT_TRUE(fails_with(result, Errc::limit_exceeded));
+  EXPECT_EQ(result.error().value, most + 1);
+  EXPECT_EQ(result.error().limit, most);
+  EXPECT_EQ(require(receivers.queue.limit()), 0u);
+}
+
+TEST_F(SharedReceive, OutsideTheDevicesLimitsIsRefused) {
+  const ProtectionDomain domain = require(open_context().allocate_domain());
+  const Capabilities& device = capabilities();
+  const auto many =
+      domain.create_shared_receive_queue({.max_requests = device.max_shared_receive_requests + 1});
+  ASSERT_TRUE(fails_with(many, Errc::limit_exceeded));
+  EXPECT_EQ(many.error().limit, device.max_shared_receive_requests);
+  const auto wide = domain.create_shared_receive_queue(
+      {.max_requests = 16, .max_elements = device.max_shared_receive_elements + 1});
+  ASSERT_TRUE(fails_with(wide, Errc::limit_exceeded));
+  EXPECT_EQ(wide.error().limit, device.max_shared_receive_elements);
+}
+
+TEST_F(SharedReceive, OutlivesAQueuePairThatBreaks) {
+  SharedReceivers receivers;
+  ConnectedPair broken(receivers.domain, receivers.options());
+  ConnectedPair sound(receivers.domain, receivers.options());
+  for (std::uint64_t id = 0; id < 4; ++id) receivers.post(id);
+  require(broken.remote.queue_pair.move_to_error());
+  for (std::uint64_t id = 0; id < 4; ++id) {
+    sound.local.post(Send{}, id);
+    EXPECT_TRUE(succeeded_in_order({poll_one(sound.remote.receives)}, id));
+  }
+  EXPECT_FALSE(poll_within(broken.remote.receives, std::chrono::milliseconds{50}))
+      << "the receives belong to the shared queue";
+}
+
+TEST_F(SharedReceive, TellsWhenABrokenQueuePairHasTakenItsLast) {
+  SharedReceivers receivers;
+  ConnectedPair pair(receivers.domain, receivers.options());
+  receivers.post(1);
+  require(pair.remote.queue_pair.move_to_error());
+  EXPECT_TRUE(eventually(
+      [&] {
+        require(receivers.domain.context().dispatch_events());
+        return pair.remote.queue_pair.events().has(EventType::last_receive_reached);
+      },
+      std::chrono::seconds{5}))
+      << "no event last_receive_reached";
+}
+
+TEST_F(SharedReceive, RoomIsReservedOncePerCompletionQueue) {
+  SharedReceivers receivers;
+  const CompletionQueue sends = completion_queue(receivers.domain.context());
+  const CompletionQueue receives = completion_queue(receivers.domain.context());
+  QueuePairOptions options = queue_pair_options(receivers.domain, sends, receives);
+  receivers.options().remote(options);
+  std::optional<PreparedQueuePair> first = require(QueuePair::prepare(options));
+  EXPECT_EQ(receives.reserved(), receivers.queue.max_requests());
+  std::optional<PreparedQueuePair> second = require(QueuePair::prepare(options));
+  EXPECT_EQ(receives.reserved(), receivers.queue.max_requests());
+  first.reset();
+  EXPECT_EQ(receives.reserved(), receivers.queue.max_requests());
+  second.reset();
+  EXPECT_EQ(receives.reserved(), 0u);
+}
+
+}  // namespace
+}  // namespace verbatim::test

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#pragma once
+/// \file Waiting for completions, always with a bound.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstddef>
+#include <optional>
+#include <source_location>
+#include <thread>
+#include <vector>
+
+#include "support/device_under_test.hpp"
+#include "support/require.hpp"
+#include "verbatim/verbs/completion_queue.hpp"
+
+namespace verbatim::test {
+
+using Where = std::source_location;
+
+/// Tries until it works or the time is over; false then. For what no descriptor announces.
+template <class Condition>
+[[nodiscard]] bool eventually(Condition&& condition,
+                              std::chrono::nanoseconds patience = kPatience) {
+  const auto deadline = std::chrono::steady_clock::now() + patience;
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() >= deadline) return false;
+    std::this_thread::yield();
+  }
+  return true;
+}
+
+/// The next completion, or nothing if none comes in time. For tests that nothing comes.
+[[nodiscard]] std::optional<Completion> poll_within(CompletionQueue& queue,
+                                                    std::chrono::nanoseconds patience);
+/// The next completion, good or bad; throws when the patience is over.
+[[nodiscard]] Completion poll_one(CompletionQueue& queue, Where where = Where::current());
+/// The next completion; throws unless it is good.
+Completion poll_ok(CompletionQueue& queue, Where where = Where::current());
+/// The next `count` completions, good or bad.
+[[nodiscard]] std::vector<Completion> poll_many(CompletionQueue& queue, std::size_t count,
+                                                Where where = Where::current());
+
+/// Whether the request succeeded; else says why not.
+[[nodiscard]] testing::AssertionResult succeeded(const Completion& completion);
+/// Whether these are the requests `first`, `first + 1`, ... in this order, all good.
+[[nodiscard]] testing::AssertionResult succeeded_in_order(const std::vector<Completion>& found,
+                                                          std::uint64_t first);
+/// The same for flushed requests.
+[[nodiscard]] testing::AssertionResult flushed_in_order(const std::vector<Completion>& found,
+                                                        std::uint64_t first);
+
+}  // namespace verbatim::test

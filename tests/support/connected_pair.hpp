@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#pragma once
+/// \file Two queue pairs of the device under test that are connected to each other.
+///
+/// `local` is the side that a test acts on, `remote` its peer; they are alike unless the options
+/// say otherwise. Each has a completion queue for what it sends and one for what it receives.
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <utility>
+
+#include "support/completions.hpp"
+#include "support/device_under_test.hpp"
+#include "support/require.hpp"
+#include "verbatim/verbs/batch.hpp"
+#include "verbatim/verbs/completion_queue.hpp"
+#include "verbatim/verbs/protection_domain.hpp"
+#include "verbatim/verbs/queue_pair.hpp"
+#include "verbatim/verbs/unsafe.hpp"
+
+namespace verbatim::test {
+
+using ChangeOptions = std::function<void(QueuePairOptions&)>;
+
+struct PairOptions {
+  QueuePairType type = QueuePairType::reliable_connection;
+  std::uint32_t completion_depth = 512;
+  bool channels = false;  ///< Each completion queue gets a channel of its own.
+  ChangeOptions both{};   ///< Changes the options of both sides, before the other two.
+  ChangeOptions local{};
+  ChangeOptions remote{};
+};
+
+/// One end of a connection.
+struct Side {
+  CompletionQueue sends;
+  CompletionQueue receives;
+  QueuePair queue_pair;
+
+  template <class Work>
+  void post(const Work& work, std::uint64_t id, Where where = Where::current()) {
+    require(unsafe::post(queue_pair, work, WrId{id}), where);
+  }
+};
+
+class ConnectedPair {
+ public:
+  explicit ConnectedPair(const PairOptions& options = {});
+  ConnectedPair(const ProtectionDomain& domain, const PairOptions& options);
+
+  Context context;
+  ProtectionDomain domain;
+  Side local;
+  Side remote;
+
+ private:
+  ConnectedPair(const ProtectionDomain& domain, std::pair<Side, Side> sides);
+};
+
+/// What every queue pair of the suite starts from: all rights that there are, 16 requests
+/// per queue.
+[[nodiscard]] QueuePairOptions queue_pair_options(const ProtectionDomain& domain,
+                                                  const CompletionQueue& sends,
+                                                  const CompletionQueue& receives);
+
+[[nodiscard]] CompletionQueue completion_queue(const Context& context, std::uint32_t depth = 512,
+                                               std::optional<CompletionChannel> channel = {});
+
+/// Sends `bytes` random bytes each way and checks every one: the connection works.
+void exchange(ConnectedPair& pair, std::size_t bytes = 3000);
+
+}  // namespace verbatim::test

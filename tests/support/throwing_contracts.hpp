@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#pragma once
+/// \file A violated contract becomes an exception for as long as this object lives.
+#include "verbatim/base/check.hpp"
+
+namespace verbatim::test {
+
+class ThrowingContracts {
+ public:
+  ThrowingContracts()
+      : before_(set_contract_handler([](const ContractViolation& violation) { throw violation; })) {
+  }
+  ~ThrowingContracts() { set_contract_handler(before_); }
+  ThrowingContracts(const ThrowingContracts&) = delete;
+  ThrowingContracts& operator=(const ThrowingContracts&) = delete;
+
+ private:
+  ContractHandler before_;
+};
+
+}  // namespace verbatim::test

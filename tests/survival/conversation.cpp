@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include "survival/conversation.hpp"
+
+#include <array>
+#include <utility>
+
+namespace verbatim::test {
+namespace {
+
+constexpr std::uint64_t kStanding = 0x5eed;  // The pattern of what peers read.
+
+}  // namespace
+
+Conversation::Conversation(const ProtectionDomain& domain, std::uint64_t seed, Checks checks,
+                           const CompletionQueue& sends, const CompletionQueue& receives)
+    : random_(seed),
+      checks_(checks),
+      sends_(sends),
+      receives_(receives),
+      source_(require(domain.allocate(kWindow * kBytes))),
+      sink_(require(domain.allocate(kReceives * kBytes))),
+      read_sink_(require(domain.allocate(kWindow * kBytes))),
+      exposed_(require(domain.allocate_shared((kSlots + 1) * kBytes,
+                                              Access::remote_read | Access::remote_write))) {}
+
+Conversation::Conversation(const ProtectionDomain& domain, Link& link, std::uint64_t seed,
+                           Checks checks)
+    : Conversation(domain, seed, checks, completion_queue(domain.context(), 64),
+                   completion_queue(domain.context(), 64)) {
+  fill(exposed_.quiescent_bytes().last(kBytes), kStanding);
+  QueuePairOptions options = queue_pair_options(domain, sends_, receives_);
+  // A dead peer is to be noticed soon: 4 ms, three times.
+  options.ack_timeout = require(AckTimeout::limited(10));
+  options.max_ack_retries = require(MaxAckRetries::limited(2));
+  auto prepared = require(QueuePair::prepare(options));
+  link.send(encode(prepared.endpoint()));
+  const Endpoint peer = require(decode_endpoint(link.receive()));
+  link.send(encode(exposed_.remote()));
+  peer_memory_ = require(decode_remote_memory(link.receive()));
+  queue_pair_ = require(std::move(prepared).connect(peer));
+  for (std::size_t place = 0; place < kReceives; ++place) post_receive(place);
+  link.barrier();  // From here on both can receive.
+}
+
+void Conversation::require_that(const testing::AssertionResult& result) const {
+  if (checks_ == Checks::all && !result) give_up(result.message(), Where::current());
+}
+
+void Conversation::post_receive(std::size_t place) {
+  require(unsafe::post(*queue_pair_, Receive{sink_.scatter(place * kBytes, kBytes)}, WrId{place}));
+  ++receives_out_;
+}
+
+void Conversation::post_request() {
+  const std::size_t place = requests_ % kWindow;
+  const std::size_t bytes = random_.up_to(kBytes);
+  const std::uint64_t kind = random_.up_to(2);
+  is_read_[place] = kind == 0;
+  const WrId id{requests_++};
+  if (kind == 0) {
+    const auto from = peer_memory_.sub_region(kSlots * kBytes).value();
+    require(unsafe::post(*queue_pair_, Read{read_sink_.scatter(place * kBytes, kBytes), from}, id));
+  } else {
+    const std::uint64_t number = messages_++;
+    fill(source_.bytes().subspan(place * kBytes, bytes), number);
+    const auto from = source_.gather(place * kBytes, bytes);
+    const auto slot = peer_memory_.sub_region(number % kSlots * kBytes, kBytes).value();
+    const SendOptions options{.immediate = static_cast<std::uint32_t>(number)};
+    require(kind == 1 ? unsafe::post(*queue_pair_, Send{from, options}, id)
+                      : unsafe::post(*queue_pair_, Write{from, slot, options}, id));
+  }
+  ++sends_out_;
+}
+
+void Conversation::take_sent(const Completion& done) {
+  --sends_out_;
+  if (!done.ok()) {
+    if (!broken_) broken_ = done.status();
+    return;
+  }
+  const std::size_t place = std::to_underlying(done.id()) % kWindow;
+  if (is_read_[place])
+    require_that(holds(read_sink_.bytes().subspan(place * kBytes, kBytes), kStanding));
+}
+
+void Conversation::take_received(const Completion& done) {
+  --receives_out_;
+  if (!done.ok()) {
+    if (!broken_) broken_ = done.status();
+    return;
+  }
+  const std::uint64_t number = received_++;
+  const std::size_t place = std::to_underlying(done.id()) % kReceives;
+  if (checks_ == Checks::all) {
+    const std::size_t bytes = done.byte_count().value();
+    if (done.immediate() != static_cast<std::uint32_t>(number))
+      give_up("a message is missing or came twice", Where::current());
+    const auto all = done.opcode() == Opcode::receive_immediate
+                         ? exposed_.quiescent_bytes().subspan(number % kSlots * kBytes, kBytes)
+                         : sink_.bytes().subspan(place * kBytes, kBytes);
+    require_that(holds(all.first(bytes), number));
+  }
+  if (!broken_) post_receive(place);
+}
+
+void Conversation::step() {
+  std::array<Completion, 16> found;
+  const std::size_t sent = require(sends_.poll(found));
+  for (std::size_t i = 0; i < sent; ++i) take_sent(found[i]);
+  const std::size_t came = require(receives_.poll(found));
+  for (std::size_t i = 0; i < came; ++i) take_received(found[i]);
+  while (!broken_ && sends_out_ < kWindow) post_request();
+}
+
+}  // namespace verbatim::test

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Goal: memory that is taken back is not written afterwards, whatever the writer does. A writer
+//       that was killed in the middle of a copy is in nobody's way; one that was stopped there
+//       makes taking back fail in bounded time, and work once it goes on.
+// Method: the source of the copy has a page without any rights. The fault's handler, inside the
+//         copy, stops the process there, and gives the rights back when it is continued.
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <string_view>
+
+#include "soft/memory.hpp"
+#include "soft/queue_pair.hpp"
+#include "survival/conversation.hpp"
+#include "survival/process.hpp"
+
+namespace verbatim::test {
+namespace {
+
+constexpr std::size_t kPage = 4096;
+constexpr std::size_t kBytes = 4 * kPage;
+std::byte* forbidden = nullptr;
+
+void stop_inside(int) {
+  const char word = 'h';
+  static_cast<void>(send(kControlFd, &word, 1, MSG_NOSIGNAL));
+  raise(SIGSTOP);
+  mprotect(forbidden, kPage, PROT_READ | PROT_WRITE);
+}
+
+}  // namespace
+
+/// Arguments: write or send. Link: to the test. Said: h (inside a copy), d (done), e (failed).
+int play_holder(const std::vector<std::string>& role) {
+  const Control control{kControlFd};
+  Link link{kFirstLinkFd};
+  Session session = join(link);
+  auto* const memory = static_cast<std::byte*>(
+      mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  const std::span<std::byte> bytes{memory, kBytes};
+  fill(bytes, 7);
+  const MemoryRegion region = require(session.domain.register_local(bytes));
+  struct sigaction action{};
+  action.sa_handler = &stop_inside;
+  sigaction(SIGSEGV, &action, nullptr);
+  link.barrier();  // The receive is posted.
+  forbidden = memory + kPage;
+  if (mprotect(forbidden, kPage, PROT_NONE) != 0) return 1;
+  if (role.at(1) == "write") {
+    session.side.post(Write{region.gather(bytes), session.peer_memory}, 1);
+  } else {
+    session.side.post(Send{region.gather(bytes)}, 1);
+  }
+  control.say(poll_one(session.side.sends).ok() ? 'd' : 'e');
+  return control.hear() == 'q' ? 0 : 1;
+}
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// A process that is stopped while it copies into our memory.
+class Held : public testing::TestWithParam<const char*> {
+ protected:
+  Held() {
+    session.side.post(Receive{sink.scatter()}, 5);
+    link.barrier();
+    if (holder.control().hear() != 'h') give_up("not inside a copy", Where::current());
+    holder.wait_until_stopped();
+  }
+
+  /// Calls `take_back`, and expects it to give up in bounded time.
+  template <class F>
+  void expect_busy(F take_back) {
+    const auto start = Clock::now();
+    EXPECT_EQ(take_back(), EBUSY);
+    const auto took = Clock::now() - start;
+    EXPECT_GT(took, std::chrono::milliseconds{500}) << "a slow copy deserves some patience";
+    EXPECT_LT(took, std::chrono::seconds{5});
+  }
+  template <class F>
+  void expect_soon(F take_back) {
+    const auto start = Clock::now();
+    EXPECT_EQ(take_back(), 0);
+    EXPECT_LT(Clock::now() - start, std::chrono::seconds{1});
+  }
+  int deregister() { return engine::deregister_memory(unsafe::native(session.exposed.region())); }
+  int destroy() { return engine::destroy_queue_pair(unsafe::native(session.side.queue_pair)); }
+  int break_it() {
+    const auto moved = session.side.queue_pair.move_to_error();
+    return moved ? 0 : moved.error().os_error;
+  }
+  char resume() {
+    holder.resume();
+    return holder.control().hear();
+  }
+  void let_go() {
+    holder.control().say('q');
+    EXPECT_EQ(holder.wait_for_end(), 0);
+  }
+
+  SoftDirectory directory;
+  std::pair<int, int> ends = socket_pair();
+  Process holder = Process::start({"holder", GetParam()}, {ends.second});
+  Link link{ends.first};
+  Session session = join(link);
+  Buffer sink = require(session.domain.allocate(kBytes));
+};
+
+TEST_P(Held, StoppedWriterMakesDeregistrationFail) {
+  expect_busy([&] { return deregister(); });
+  // Nothing was taken back, so the copy is as good as any.
+  EXPECT_EQ(resume(), 'd');
+  if (GetParam() == std::string_view{"write"}) {
+    EXPECT_TRUE(holds(session.exposed.bytes().first(kBytes), 7));
+  } else {
+    poll_ok(session.side.receives);
+    EXPECT_TRUE(holds(sink.bytes(), 7));
+  }
+  let_go();
+}
+
+TEST_P(Held, StoppedWriterMakesMovingToErrorFail) {
+  expect_busy([&] { return break_it(); });
+  static_cast<void>(resume());
+  expect_soon([&] { return break_it(); });
+  // The receive comes back, used by the send or flushed; but once.
+  EXPECT_EQ(poll_one(session.side.receives).id(), WrId{5});
+  EXPECT_FALSE(poll_within(session.side.receives, std::chrono::milliseconds{20}));
+  let_go();
+}
+
+TEST_P(Held, StoppedWriterMakesDestroyingFail) {
+  expect_busy([&] { return destroy(); });
+  static_cast<void>(resume());
+  let_go();
+  // The fixture destroys it for good.
+}
+
+TEST_P(Held, KilledWriterIsInNobodysWay) {
+  holder.kill();
+  expect_soon([&] { return break_it(); });
+  EXPECT_TRUE(flushed_in_order({poll_one(session.side.receives)}, 5));
+  const auto start = Clock::now();
+  {
+    const ExposedMemory gone = std::move(session.exposed);
+  }
+  {
+    const QueuePair gone = std::move(session.side.queue_pair);
+  }
+  EXPECT_LT(Clock::now() - start, std::chrono::seconds{1});
+}
+
+INSTANTIATE_TEST_SUITE_P(Copies, Held, testing::Values("write", "send"),
+                         [](const auto& each) { return each.param; });
+
+}  // namespace
+}  // namespace verbatim::test

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#pragma once
+/// \file The processes of a survival test: this program again, executed with `--role NAME ...`.
+///
+/// Parent and child talk in single bytes over a socket, the child's descriptor 3. Descriptors from
+/// 4 on are links to other children, in the order in which they were given. Every wait is bounded.
+#include <sys/types.h>
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace verbatim::test {
+
+inline constexpr int kControlFd = 3;
+inline constexpr int kFirstLinkFd = 4;
+
+/// Both ends of a stream; neither survives an exec unless it is passed on.
+[[nodiscard]] std::pair<int, int> socket_pair();
+
+/// One end of a control socket.
+class Control {
+ public:
+  explicit Control(int fd) noexcept : fd_(fd) {}
+  void say(char word) const;
+  /// The next byte; throws when none comes in time or the other side is gone.
+  [[nodiscard]] char hear(std::chrono::milliseconds patience = std::chrono::seconds{20}) const;
+  /// The next byte, if one is there already.
+  [[nodiscard]] std::optional<char> overhear() const;
+
+ private:
+  int fd_;
+};
+
+class Process {
+ public:
+  /// The links are closed here, once the child has them.
+  [[nodiscard]] static Process start(std::vector<std::string> role, std::vector<int> links = {});
+  Process(Process&& other) noexcept;
+  Process& operator=(Process&&) = delete;
+  ~Process();  ///< Kills it if it still runs.
+
+  [[nodiscard]] const Control& control() const noexcept { return control_; }
+  [[nodiscard]] pid_t pid() const noexcept { return pid_; }
+  /// With SIGKILL; returns when it is gone.
+  void kill();
+  /// Returns when the kernel has stopped it.
+  void wait_until_stopped() const;
+  void resume() const;
+  /// The exit status, or 128 + the signal that ended it; kills it when it does not end in time.
+  [[nodiscard]] int wait_for_end();
+
+ private:
+  Process(pid_t pid, int fd) noexcept : pid_(pid), fd_(fd), control_(fd) {}
+  pid_t pid_;
+  int fd_;
+  Control control_;
+};
+
+/// A directory of its own for the software device, named by VERBATIM_SOFT_DIR while this lives.
+class SoftDirectory {
+ public:
+  /// Below `parent`, or where shared memory is.
+  explicit SoftDirectory(const std::string& parent = {});
+  SoftDirectory(const SoftDirectory&) = delete;
+  SoftDirectory& operator=(const SoftDirectory&) = delete;
+  ~SoftDirectory();
+  [[nodiscard]] const std::string& path() const noexcept { return path_; }
+  /// Whether nothing is left of it.
+  [[nodiscard]] bool is_gone() const;
+
+ private:
+  std::string path_;
+};
+
+/// In the child: plays the role and returns the exit status.
+[[nodiscard]] int play_role(const std::vector<std::string>& role);
+
+// The roles; each is played in the file of the test that it belongs to.
+[[nodiscard]] int play_mesh(const std::vector<std::string>& role);
+[[nodiscard]] int play_holder(const std::vector<std::string>& role);
+[[nodiscard]] int play_idle(const std::vector<std::string>& role);
+[[nodiscard]] int play_resident(const std::vector<std::string>& role);
+[[nodiscard]] int play_path(const std::vector<std::string>& role);
+[[nodiscard]] int play_victim(const std::vector<std::string>& role);
+
+}  // namespace verbatim::test

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The units of the software device, each process in a directory of its own.
+#include <gtest/gtest.h>
+
+#include "support/device_under_test.hpp"
+#include "unit/soft/soft_directory.hpp"
+
+int main(int argc, char** argv) {
+  testing::InitGoogleTest(&argc, argv);
+  verbatim::test::set_settings({argv[0], "soft0", 1});
+  const verbatim::test::TemporarySoftDirectory directory;
+  return RUN_ALL_TESTS();
+}

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Goal: a lock whose holder died is taken over; one whose holder lives is waited for, but not for
+//       ever.
+// Method: two owners in this process (each with a segment, so each counts as alive), and a forked
+//         child that dies with the lock in its hands.
+#include "soft/tagged_lock.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <new>
+#include <thread>
+
+#include "soft/directory.hpp"
+#include "soft/segment.hpp"
+#include "support/forked_child.hpp"
+#include "support/require.hpp"
+#include "unit/soft/soft_directory.hpp"
+
+namespace verbatim::engine {
+namespace {
+
+using namespace std::chrono_literals;
+using test::require;
+
+/// What one process has: a segment, which makes it alive, and a view of the others.
+struct Owner {
+  explicit Owner(const Directory& directory)
+      : own(require(OwnSegment::create(directory))), peers(directory) {
+    peers.add_self(own->shared(), own->trusted_regions());
+  }
+  std::unique_ptr<OwnSegment> own;
+  Peers peers;
+};
+
+class TaggedLock : public testing::Test {
+ protected:
+  test::TemporarySoftDirectory place;
+  Directory directory = require(Directory::open());
+  Owner us{directory};
+  Word lock{0};
+};
+
+TEST_F(TaggedLock, IsTakenAndReleased) {
+  EXPECT_EQ(acquire(lock, us.own->tag(), us.peers), Acquired::yes);
+  EXPECT_EQ(lock.load(), us.own->tag());
+  release(lock);
+  EXPECT_EQ(lock.load(), 0u);
+  EXPECT_EQ(acquire(lock, us.own->tag(), us.peers), Acquired::yes);
+}
+
+TEST_F(TaggedLock, LivingHolderIsWaitedForInBoundedTime) {
+  Owner other{directory};
+  ASSERT_EQ(acquire(lock, other.own->tag(), other.peers), Acquired::yes);
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_EQ(acquire(lock, us.own->tag(), us.peers, 30ms), Acquired::no);
+  const auto took = std::chrono::steady_clock::now() - start;
+  EXPECT_GE(took, 30ms);
+  EXPECT_LT(took, 5s);
+  EXPECT_EQ(lock.load(), other.own->tag());
+}
+
+TEST_F(TaggedLock, HolderThatWentIsReplaced) {
+  {
+    Owner other{directory};
+    ASSERT_EQ(acquire(lock, other.own->tag(), other.peers), Acquired::yes);
+  }
+  EXPECT_EQ(acquire(lock, us.own->tag(), us.peers), Acquired::taken_over);
+}
+
+TEST_F(TaggedLock, SuccessorInTheSameSlotIsNotTheHolder) {
+  {
+    Owner other{directory};
+    ASSERT_EQ(acquire(lock, other.own->tag(), other.peers), Acquired::yes);
+  }
+  const Owner successor{directory};
+  ASSERT_EQ(slot_of_tag(lock.load()), successor.own->slot());
+  EXPECT_EQ(acquire(lock, us.own->tag(), us.peers), Acquired::taken_over);
+}
+
+TEST_F(TaggedLock, KilledHolderIsReplaced) {
+  void* const memory =
+      mmap(nullptr, sizeof(Word), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(memory, MAP_FAILED);
+  Word& shared = *new (memory) Word{0};
+  const int status = test::status_of_child([&] {
+    Owner child{directory};
+    EXPECT_EQ(acquire(shared, child.own->tag(), child.peers), Acquired::yes);
+    raise(SIGKILL);
+  });
+  ASSERT_TRUE(WIFSIGNALED(status));
+  ASSERT_NE(shared.load(), 0u);
+  EXPECT_EQ(acquire(shared, us.own->tag(), us.peers), Acquired::taken_over);
+  munmap(memory, sizeof(Word));
+}
+
+TEST_F(TaggedLock, NonsenseInTheWordIsReplaced) {
+  for (const std::uint32_t nonsense : {1u, 0x800u, 0xffffffffu, 0x12345678u}) {
+    lock.store(nonsense);
+    EXPECT_EQ(acquire(lock, us.own->tag(), us.peers), Acquired::taken_over) << nonsense;
+    release(lock);
+  }
+}
+
+TEST_F(TaggedLock, ExcludesOwnersFromEachOther) {
+  Owner other{directory};
+  std::uint64_t counter = 0;  // Not atomic: the lock is to protect it.
+  const auto count = [&](Owner& owner) {
+    for (int i = 0; i < 20'000; ++i) {
+      if (acquire(lock, owner.own->tag(), owner.peers, 30s) == Acquired::no) return;
+      ++counter;
+      release(lock);
+    }
+  };
+  {
+    const std::jthread one{[&] { count(us); }};
+    const std::jthread two{[&] { count(other); }};
+  }
+  EXPECT_EQ(counter, 40'000u);
+}
+
+}  // namespace
+}  // namespace verbatim::engine

@@ -1,0 +1,210 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Style as a test: the house rules of CONTRIBUTING.md that a script can check.
+
+Each function in RULES is one test, and each entry of BANNED. A line that has to break a rule
+says why, in a comment on it: `// tidy: <reason>`. Length of functions and names: clang-tidy.
+"""
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import snippets
+
+# <layer>/<name>.cpp without a test of its own, and why.
+ON_SOFT0 = "tests/conformance runs it on soft0"
+UNTESTED = {
+    "soft/channel.cpp": ON_SOFT0,
+    "soft/completion.cpp": ON_SOFT0,
+    "soft/device.cpp": ON_SOFT0,
+    "soft/engine.cpp": ON_SOFT0 + ", tests/survival with processes that come and go",
+    "soft/execute.cpp": ON_SOFT0,
+    "soft/post.cpp": ON_SOFT0 + ", tests/unit/soft/behaviour_test.cpp with faults",
+    "soft/queue_pair.cpp": ON_SOFT0,
+    "soft/receive.cpp": ON_SOFT0,
+    "soft/relay.cpp": "tests/survival/paths_test.cpp: it takes two processes",
+    "soft/revoke.cpp": "tests/survival/hold_test.cpp: it takes two processes",
+}
+
+# What each layer may include: itself and what is below. Only the seam and the programs know soft.
+LAYERS = ["base", "provider", "verbs", "channel", "multi", "network", "cli"]
+ALLOWED = {layer: set(LAYERS[:rank + 1]) for rank, layer in enumerate(LAYERS)}
+ALLOWED["provider"].add("soft")
+ALLOWED["cli"].add("soft")
+ALLOWED["soft"] = {"base", "soft"}
+ALLOWED["preload"] = {"base", "soft", "preload"}
+
+LIBRARY = ("src/", "include/")
+ABOVE_SEAM = tuple(place + layer for layer in LAYERS[2:] for place in ("src/", "include/verbatim/"))
+BANNED = {  # rule: (where, what, what to do instead)
+    "no stdout in the library": (LIBRARY, r"\b(?:printf|puts)\s*\(|\bstd::cout\b",
+                                 "return it, or use verbatim/base/log.hpp"),
+    "no exit in the library": (LIBRARY, r"(?<![\w.])_?exit\s*\(",
+                               "return an Error, or check() for misuse"),
+    "no sleeping in tests": ("tests/", r"\b(?:u|nano)?sleep(?:_for|_until)?\s*\((?!.*// wait: \S)",
+                             "wait for the event itself, or say why not: // wait: <reason>"),
+    "one seam": (ABOVE_SEAM, r"\bis_soft\w*", "put the difference into the provider"),
+    "no bare markers": ("", r"\b(?:TO" r"DO|FIX" r"ME)\b(?!\((?:perf|test|someday)\): \S)",
+                        "write the kind, (perf|test|someday), a colon, and a sentence"),
+}
+
+
+def project_files():
+    """All files of the project, committed or about to be, relative to the current directory."""
+    listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], text=True,
+                            capture_output=True, check=True).stdout.splitlines()
+    return sorted(path for path in map(Path, listed) if path.is_file())
+
+
+def text_of(path):
+    return path.read_text(encoding="utf-8", errors="replace")
+
+
+def lines_of(path):
+    """(number, line) of the lines that no waiver covers."""
+    for number, line in enumerate(text_of(path).splitlines(), 1):
+        if not re.search(r"(//|#) tidy: \S", line):
+            yield number, line
+
+
+def is_cpp(path):
+    return path.suffix in (".cpp", ".hpp", ".c", ".h")
+
+
+def is_code(path):
+    return (is_cpp(path) or path.suffix in (".py", ".sh", ".cmake", ".in")
+            or path.name == "CMakeLists.txt" or text_of(path).startswith("#!"))
+
+
+def layer_of(path):
+    """The layer a file of the library belongs to, or None."""
+    parts = path.parts
+    at = 2 if parts[:2] == ("include", "verbatim") else 1 if parts[0] == "src" else 0
+    return parts[at] if len(parts) > at + 1 and parts[at] in ALLOWED else None
+
+
+def file_size(files):
+    """a source file has at most 500 lines, a test 700, a CMakeLists.txt 120"""
+    for path in filter(is_code, files):
+        cap = 700 if path.parts[0] == "tests" else 120 if path.name == "CMakeLists.txt" else 500
+        if (count := len(text_of(path).splitlines())) > cap:
+            yield f"{path}: {count} lines, the cap is {cap}: find the second noun in it"
+
+
+def line_width(files):
+    """a line of code has at most 100 columns"""
+    for path in filter(is_code, files):
+        for number, line in lines_of(path):
+            if len(line) > 100:
+                yield f"{path}:{number}: {len(line)} columns, the cap is 100"
+
+
+def licence(files):
+    """every file of code names its licence"""
+    for path in filter(is_code, files):
+        if "SPDX-License-Identifier: MIT OR Apache-2.0" not in text_of(path)[:200]:
+            yield f"{path}:1: no line 'SPDX-License-Identifier: MIT OR Apache-2.0' at the top"
+
+
+def header_contract(files):
+    """every header has #pragma once, and a comment that says what it promises"""
+    for path in files:
+        for needed in ("#pragma once\n", "/// \\file ") if path.suffix == ".hpp" else ():
+            if needed not in text_of(path):
+                yield f"{path}:1: no '{needed.strip()}'"
+
+
+def banned(files, where, what, instead):
+    """The lines with a token that has a better replacement."""
+    for path in filter(is_code, files):
+        for number, line in lines_of(path) if str(path).startswith(where) else ():
+            if found := re.search(what, line):
+                # A call that a comment mentions is no call.
+                if not found[0].endswith("(") or "//" not in line[:found.start()]:
+                    yield f"{path}:{number}: '{found[0].strip()}': {instead}"
+
+
+def layers(files):
+    """an include points down or sideways, never up"""
+    include = re.compile(r'\s*#\s*include\s*[<"](?:\.\./|src/|verbatim/)*(\w+)/')
+    for path in filter(is_cpp, files):
+        for number, line in lines_of(path) if layer_of(path) else ():
+            found = include.match(line)
+            if found and found[1] in ALLOWED.keys() - ALLOWED[layer_of(path)]:
+                yield f"{path}:{number}: {layer_of(path)} must not include {found[1]}"
+
+
+def test_per_source(files):
+    """every src/<layer>/<name>.cpp has tests/unit/<layer>/<name>_test.cpp"""
+    for path in files:
+        if path.parts[0] == "src" and path.suffix == ".cpp":
+            below = path.relative_to("src")
+            test = Path("tests/unit") / below.with_name(below.stem + "_test.cpp")
+            if str(below) not in UNTESTED and test not in files:
+                yield f"{path}: no {test}; if it needs none, say why in UNTESTED of tools/tidy.py"
+
+
+def links(files):
+    """every link between pages leads somewhere"""
+    for path in (each for each in files if each.suffix == ".md"):
+        for target in re.findall(r"\]\(([^)\s]+)\)", text_of(path)):
+            name, _, anchor = target.partition("#")
+            page = path.parent / name if name else path
+            if re.match(r"[a-z]+:", target):  # another site
+                continue
+            if not page.exists():
+                yield f"{path}: link to {target}: no such file"
+            elif anchor and page.suffix == ".md" and anchor not in anchors_of(page):
+                yield f"{path}: link to {target}: no such heading"
+
+
+def anchors_of(page):
+    """The names that GitHub gives to the headings of a page."""
+    headings = re.findall(r"^#+ +(.*)$", text_of(page), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", each.lower()).strip().replace(" ", "-") for each in headings}
+
+
+def machine_paths(files):
+    """no path that exists on one machine only"""
+    for path in files:
+        for number, line in lines_of(path):
+            if found := re.search(r"(?<![\w.$}])/(?:work|root|home)/\S*", line):  # tidy: the rule
+                yield f"{path}:{number}: '{found[0]}'"
+
+
+def shell_syntax(files):
+    """shell scripts parse"""
+    for path in files:
+        if re.match(r"#!.*\b(ba)?sh\b", text_of(path)):
+            result = subprocess.run(["bash", "-n", path], capture_output=True, text=True)
+            if result.returncode != 0:
+                yield f"{path}: {result.stderr.strip()}"
+
+
+def code_in_docs(_):
+    """code in the docs is what the compiled examples say"""
+    for page in snippets.stale():
+        yield f"{page}: a snippet differs from its example: tools/snippets.py --write"
+
+
+RULES = [file_size, line_width, licence, header_contract, layers, test_per_source, links,
+         machine_paths, shell_syntax, code_in_docs]
+
+
+def check_all():
+    """[(rule, its problems)], with the current directory at the root of the project."""
+    files = project_files()
+    return ([(check.__doc__, list(check(files))) for check in RULES]
+            + [(name, list(banned(files, *each))) for name, each in BANNED.items()])
+
+
+if __name__ == "__main__":
+    os.chdir(Path(__file__).resolve().parent.parent)
+    results = check_all()
+    for name, problems in results:
+        print(f"{'FAIL' if problems else 'ok  '} {name}", *problems, sep="\n  ")
+    failed = sum(bool(problems) for _, problems in results)
+    print(f"{len(results)} checks, {failed} failed")
+    sys.exit(1 if failed else 0)
