@@ -78,6 +78,12 @@ ibv_qp_type raw_type(QueuePairType type) noexcept {
   return static_cast<ibv_qp_type>(std::to_underlying(type));
 }
 
+/// Whether a device may mean by it that it does not take so much inline. A second attempt after any
+/// other error would hide that error, or make a queue pair that is worse than it could be.
+bool can_mean_inline(int os_error) noexcept {
+  return os_error == EINVAL || os_error == EOPNOTSUPP || os_error == ENOSYS || os_error == ENOMEM;
+}
+
 /// No query tells how much a device takes inline; creating does. If it is that which the device
 /// refuses, the default goes without, and a caller who asked is told.
 Result<ibv_qp*> create_raw(const Provider& provider, ibv_pd* domain, ibv_qp_init_attr& init,
@@ -85,7 +91,7 @@ Result<ibv_qp*> create_raw(const Provider& provider, ibv_pd* domain, ibv_qp_init
   const ibv_qp_cap wanted = init.cap;
   if (ibv_qp* const raw = provider.create_qp(domain, &init)) return raw;
   const int refusal = errno;
-  if (wanted.max_inline_data > 0) {
+  if (wanted.max_inline_data > 0 && can_mean_inline(refusal)) {
     init.cap = wanted;
     init.cap.max_inline_data = 0;
     if (ibv_qp* const raw = provider.create_qp(domain, &init)) {

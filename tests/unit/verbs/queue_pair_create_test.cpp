@@ -174,6 +174,40 @@ TEST_F(QueuePairCreateTest, NoInlineIsNotTriedTwice) {
   EXPECT_EQ(creations, 1);
 }
 
+int refusal = 0;
+
+/// A device that takes nothing inline, and says so with `refusal`.
+ibv_qp* refuse_inline(ibv_pd* domain, ibv_qp_init_attr* init) {
+  if (init->cap.max_inline_data == 0) return verbatim_null_provider()->create_qp(domain, init);
+  errno = refusal;
+  return nullptr;
+}
+
+TEST_F(QueuePairCreateTest, WhatCanMeanTooMuchInlineIsTriedWithout) {
+  table.create_qp = &refuse_inline;
+  const Bench bench(open());
+  for (const int error : {EINVAL, EOPNOTSUPP, ENOSYS, ENOMEM}) {
+    refusal = error;
+    EXPECT_EQ(require(bench.prepare()).limits().max_inline_bytes, 0u) << error;
+  }
+}
+
+// A device that is gone, or denies it, is not asked for something smaller.
+TEST_F(QueuePairCreateTest, WhatCannotMeanTooMuchInlineIsReportedAsItIs) {
+  table.create_qp = &refuse_inline;
+  const Bench bench(open());
+  for (const int error : {EIO, EPERM, EACCES, EBUSY, ENODEV, EAGAIN, EFAULT, EINTR}) {
+    refusal = error;
+    for (const std::optional<std::uint32_t> asked : {std::optional<std::uint32_t>{}, {100u}}) {
+      const auto prepared =
+          bench.prepare([&](QueuePairOptions& options) { options.max_inline_bytes = asked; });
+      ASSERT_FALSE(prepared) << error;
+      EXPECT_EQ(prepared.error().os_error, error);
+      EXPECT_STREQ(prepared.error().field, "");
+    }
+  }
+}
+
 TEST_F(QueuePairCreateTest, AnotherRefusalIsReportedAsItWas) {
   table.create_qp = [](ibv_pd*, ibv_qp_init_attr* init) -> ibv_qp* {
     // The first answer counts, not that of the second attempt.
