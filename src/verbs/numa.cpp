@@ -56,6 +56,15 @@ Result<const NumaLibrary*> library() {
   return &numa;
 }
 
+/// The node whose memory comes first; -1: back to the default policy. libnuma returns nothing; it
+/// prints what the kernel answered, and leaves errno.
+Result<void> set_preferred(const NumaLibrary& numa, int node) {
+  errno = 0;
+  numa.set_preferred(node);
+  if (const int failure = errno) return std::unexpected(os_failure("numa_set_preferred", failure));
+  return {};
+}
+
 }  // namespace
 
 Result<void> bind_thread_to_node(int node, NumaPolicy policy) {
@@ -72,10 +81,7 @@ Result<void> bind_thread_to_node(int node, NumaPolicy policy) {
     error.value = static_cast<std::uint64_t>(node);
     return std::unexpected(error);
   }
-  if (policy == NumaPolicy::preferred) {
-    numa.set_preferred(node);
-    return {};
-  }
+  if (policy == NumaPolicy::preferred) return set_preferred(numa, node);
   // MPOL_BIND: pages come from this node or not at all. (libnuma's "bind policy" switch would
   // not do: it concerns numa_alloc only.)
   Bitmask* const nodes = numa.parse_nodes(std::to_string(node).c_str());
@@ -99,8 +105,7 @@ Result<void> bind_thread_to_device(const Context& context, NumaPolicy policy) {
 Result<void> unbind_thread() {
   const NumaLibrary& numa = *VERBATIM_TRY(library());
   if (numa.run_on_node(-1) != 0) return std::unexpected(os_failure("numa_run_on_node", errno));
-  numa.set_preferred(-1);  // Back to the default policy.
-  return {};
+  return set_preferred(numa, -1);
 }
 
 }  // namespace verbatim

@@ -5,13 +5,17 @@
 #include "verbatim/verbs/numa.hpp"
 
 #include <gtest/gtest.h>
+#include <linux/filter.h>
 #include <linux/mempolicy.h>
+#include <linux/seccomp.h>
 #include <sched.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
+#include <cstddef>
 #include <cstdio>
 #include <functional>
 #include <optional>
@@ -103,6 +107,37 @@ TEST_F(NumaTest, StrictNodeIsTheOnlyOne) {
     EXPECT_EQ(found->mode, MPOL_BIND);
     EXPECT_EQ(found->nodes[0], 1u);
   });
+}
+
+/// From now on the kernel answers this thread's set_mempolicy with EPERM, as a container may.
+bool deny_memory_policy() {
+  std::array<sock_filter, 4> code{{
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_set_mempolicy, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  }};
+  const sock_fprog program{.len = code.size(), .filter = code.data()};
+  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+         prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
+TEST_F(NumaTest, DeniedMemoryPolicyIsReported) {
+  bool denied = false;
+  in_thread([&] {
+    require(bind_thread_to_node(0));
+    denied = deny_memory_policy();
+    if (!denied) return;
+    for (const NumaPolicy wanted : {NumaPolicy::preferred, NumaPolicy::strict}) {
+      const auto bound = bind_thread_to_node(0, wanted);
+      ASSERT_TRUE(fails_with(bound, Errc::permission_denied));
+      EXPECT_EQ(bound.error().os_error, EPERM);
+    }
+    // Nothing is as before, and it says so.
+    EXPECT_TRUE(fails_with(unbind_thread(), Errc::permission_denied));
+    EXPECT_EQ(policy()->mode, MPOL_PREFERRED);
+  });
+  if (!denied) GTEST_SKIP() << "this system lets no thread filter its system calls";
 }
 
 TEST_F(NumaTest, ThreadRunsOnTheNode) {
