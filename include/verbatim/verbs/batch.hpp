@@ -7,6 +7,7 @@
 /// learns how many requests it took, and those will complete.
 ///
 /// Hot path: no allocation; storage is part of the object, sized by its template arguments.
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <optional>
@@ -29,7 +30,7 @@ class RequestList {
  public:
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
   [[nodiscard]] static constexpr std::size_t capacity() noexcept { return Capacity; }
-  void clear() noexcept { size_ = 0; }
+  void clear() noexcept { size_ = widest_ = 0; }
 
  protected:
   /// Copies the elements that `work` encodes to, so that the request may outlive `work`.
@@ -51,6 +52,7 @@ class RequestList {
     request.wr_id = std::to_underlying(id);
     if (size_ > 0) requests_[size_ - 1].next = &request;
     ++size_;
+    widest_ = std::max(widest_, elements);
     return {};
   }
 
@@ -60,6 +62,7 @@ class RequestList {
     if (size_ == 0) return {};
     Request* rejected = nullptr;
     const std::size_t count = std::exchange(size_, 0);
+    widest_ = 0;
     const int failed = call(requests_.data(), &rejected);
     if (failed == 0) [[likely]]
       return {.accepted = count};
@@ -69,8 +72,30 @@ class RequestList {
     return {accepted, UnsafeAccess::post_failed(context, operation, failed)};
   }
 
+  [[nodiscard]] bool fits(std::size_t max_elements) const noexcept {
+    return widest_ <= max_elements;
+  }
+  /// submit() for a list that does not fit the queue: what precedes the request that is too wide
+  /// goes, and that request is refused as if by the device, but with the reason.
+  template <class Call>
+  VERBATIM_COLD Posted submit_narrow(const ibv_context* context, const char* operation,
+                                     std::size_t max_elements, Call call) noexcept {
+    std::size_t narrow = 0;
+    const auto width = [&](std::size_t at) {
+      return static_cast<std::size_t>(requests_[at].num_sge);
+    };
+    while (width(narrow) <= max_elements) ++narrow;
+    const Error refusal = UnsafeAccess::too_many_elements(width(narrow), max_elements);
+    size_ = narrow;
+    if (narrow > 0) requests_[narrow - 1].next = nullptr;
+    const Posted posted = submit(context, operation, call);
+    widest_ = 0;  // Also where nothing precedes it, and submit() had nothing to do.
+    return posted ? Posted{posted.accepted, refusal} : posted;
+  }
+
  private:
   std::size_t size_ = 0;
+  std::size_t widest_ = 0;  ///< Elements of the request that has most.
   std::array<Request, Capacity> requests_;
   std::array<std::array<ibv_sge, ElementsPerRequest>, Capacity> elements_;
 };
@@ -118,15 +143,27 @@ class ReceiveBatch : public RequestList<ibv_recv_wr, Capacity, ElementsPerReques
     requires std::same_as<Queue, QueuePair> || std::same_as<Queue, PreparedQueuePair>
   Posted post(Queue& queue_pair) noexcept {
     ibv_qp* const raw = UnsafeAccess::raw(queue_pair);
-    return this->submit(raw->context, "ibv_post_recv", [raw](auto* first, auto** rejected) {
-      return raw->context->ops.post_recv(raw, first, rejected);
-    });
+    return submit_fitting(raw->context, "ibv_post_recv", queue_pair.limits().max_receive_elements,
+                          [raw](auto* first, auto** rejected) {
+                            return raw->context->ops.post_recv(raw, first, rejected);
+                          });
   }
   Posted post(SharedReceiveQueue& queue) noexcept {
     ibv_srq* const raw = UnsafeAccess::raw(queue);
-    return this->submit(raw->context, "ibv_post_srq_recv", [raw](auto* first, auto** rejected) {
-      return raw->context->ops.post_srq_recv(raw, first, rejected);
-    });
+    return submit_fitting(raw->context, "ibv_post_srq_recv", queue.max_elements(),
+                          [raw](auto* first, auto** rejected) {
+                            return raw->context->ops.post_srq_recv(raw, first, rejected);
+                          });
+  }
+
+ private:
+  /// The queue is known only now, and with it how many elements a request may have.
+  template <class Call>
+  Posted submit_fitting(const ibv_context* context, const char* operation, std::size_t max_elements,
+                        Call call) noexcept {
+    if (!this->fits(max_elements)) [[unlikely]]
+      return this->submit_narrow(context, operation, max_elements, call);
+    return this->submit(context, operation, call);
   }
 };
 

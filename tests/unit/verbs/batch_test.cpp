@@ -226,6 +226,50 @@ TEST_F(BatchTest, ReceivesTellHowManyTheDeviceTook) {
   }
 }
 
+// A device may answer with the errno of a full queue; or not look, and write beyond its entry.
+TEST_F(BatchTest, ReceivesWithMoreElementsThanTheQueueTakesAreRefused) {
+  auto narrow =
+      require(bench->prepare([](QueuePairOptions& options) { options.max_receive_elements = 2; }));
+  auto shared =
+      require(bench->domain.create_shared_receive_queue({.max_requests = 4, .max_elements = 2}));
+  const auto piece = [&](std::size_t offset) { return buffer->scatter(offset, 1); };
+  const auto three = [&] { return Receive{std::array{piece(0), piece(1), piece(2)}}; };
+  ReceiveBatch<4> batch;
+  for (const bool to_shared : {false, true}) {
+    for (std::size_t before = 0; before < 3; ++before) {
+      capture->receives.clear();
+      for (std::size_t id = 0; id < before; ++id)
+        require(batch.add(Receive{std::array{piece(0), piece(1)}}, WrId{id}));
+      require(batch.add(three(), WrId{7}));
+      require(batch.add(Receive{}, WrId{8}));
+      const Posted posted = to_shared ? batch.post(shared) : batch.post(narrow);
+      EXPECT_EQ(posted.accepted, before);  // As with any other refusal: those before it go.
+      EXPECT_EQ(capture->receives.size(), before);
+      ASSERT_TRUE(posted.error);
+      EXPECT_TRUE(fails_naming(Result<void>{std::unexpected(*posted.error)}, Errc::limit_exceeded,
+                               "elements", {.value = 3, .limit = 2}));
+      EXPECT_EQ(batch.size(), 0u);
+    }
+  }
+  // The queue that takes three elements gets the same batch, before and afterwards.
+  require(batch.add(three(), WrId{7}));
+  EXPECT_EQ(batch.post(*queue_pair).accepted, 1u);
+}
+
+TEST_F(BatchTest, ReceivesBeforeOneThatIsTooWideMayFailThemselves) {
+  auto narrow =
+      require(bench->prepare([](QueuePairOptions& options) { options.max_receive_elements = 1; }));
+  ReceiveBatch<4> batch;
+  require(batch.add(Receive{}, WrId{1}));
+  require(batch.add(Receive{}, WrId{2}));
+  require(batch.add(Receive{std::array{buffer->scatter(0, 1), buffer->scatter(1, 1)}}, WrId{3}));
+  capture->accept = 1;
+  const Posted posted = batch.post(narrow);
+  EXPECT_EQ(posted.accepted, 1u);
+  ASSERT_TRUE(posted.error);
+  EXPECT_EQ(posted.error->code, Errc::would_block);
+}
+
 TEST_F(BatchTest, ReceivesRefuseWhatDoesNotFit) {
   ReceiveBatch<1, 1> batch;
   const auto two =
