@@ -105,19 +105,22 @@ Result<void> CompletionQueueState::resize_locked(std::uint32_t wanted) {
   return {};
 }
 
-void CompletionQueueState::found_empty() noexcept { stale.store(0); }
-
 }  // namespace detail
 
 CompletionQueue::CompletionQueue(std::shared_ptr<detail::CompletionQueueState> state) noexcept
     : raw_(state->raw.get()), state_(std::move(state)) {}
 
 Result<std::size_t> CompletionQueue::poll_nothing(detail::CompletionQueueState& state, int count,
-                                                  int room) noexcept {
-  if (count == 0) {
-    if (room > 0) state.found_empty();  // Without room nothing was looked for.
-    return 0;
+                                                  std::span<Completion> out) noexcept {
+  // Another thread may have destroyed a queue pair since the look that found nothing. Only a look
+  // that began after its entries were counted can tell that they are gone, so look once more; and
+  // take off what was counted before, not what is added meanwhile.
+  if (const std::uint32_t left = state.stale.load(); count == 0 && left != 0) {
+    ibv_cq* const raw = state.raw.get();
+    count = raw->context->ops.poll_cq(raw, room_in(out), wc(out));
+    if (count == 0 && !out.empty()) state.stale.fetch_sub(left);  // Without room: no look at all.
   }
+  if (count >= 0) return static_cast<std::size_t>(count);
   if (state.raw.context().fork.in_child())
     return std::unexpected(Error{.code = Errc::forked, .operation = "ibv_poll_cq"});
   // Drivers have codes of their own here (mlx5: -2), not errno: the number is kept as a value.

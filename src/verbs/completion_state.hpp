@@ -46,14 +46,14 @@ struct CompletionQueueState {
   void release_shared(const void* queue, std::uint32_t entries, bool used) noexcept;
 
   [[nodiscard]] Result<void> resize(std::uint32_t depth);
-  /// The queue was found empty: completions of destroyed queue pairs are gone from it.
-  void found_empty() noexcept;
 
   const std::shared_ptr<CompletionChannelState> channel;  // Null: polled only.
   const CompletionQueueGrowth growth;
   std::atomic<bool> signal{false};
   EventMarks marks{0};
-  std::atomic<std::uint32_t> stale{0};  ///< Entries that destroyed queue pairs may have left.
+  /// Entries that destroyed queue pairs may have left: added after the destruction, taken off by
+  /// the thread that polls, when a look that began later found nothing.
+  std::atomic<std::uint32_t> stale{0};
 
   mutable std::mutex mutex;  // Guards what follows.
   std::uint32_t depth;

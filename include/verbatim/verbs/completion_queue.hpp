@@ -57,10 +57,9 @@ class CompletionQueue {
   /// Moves up to `out.size()` completions into `out` and returns how many; 0: nothing yet. Fails
   /// only if the queue itself is broken: a failed request is a Completion that says so.
   [[nodiscard]] VERBATIM_HOT Result<std::size_t> poll(std::span<Completion> out) noexcept {
-    const auto room = out.size() <= kMaxBatch ? static_cast<int>(out.size()) : int{kMaxBatch};
-    const int count = raw_->context->ops.poll_cq(raw_, room, wc(out));
+    const int count = raw_->context->ops.poll_cq(raw_, room_in(out), wc(out));
     if (count <= 0) [[unlikely]]
-      return poll_nothing(*state_, count, room);
+      return poll_nothing(*state_, count, out);
     return static_cast<std::size_t>(count);
   }
 
@@ -90,13 +89,17 @@ class CompletionQueue {
   static constexpr std::size_t kMaxBatch = std::numeric_limits<int>::max();
 
   explicit CompletionQueue(std::shared_ptr<detail::CompletionQueueState> state) noexcept;
+  static int room_in(std::span<Completion> out) noexcept {
+    return out.size() <= kMaxBatch ? static_cast<int>(out.size()) : int{kMaxBatch};
+  }
   static ibv_wc* wc(std::span<Completion> out) noexcept {
     // Completion holds nothing but an ibv_wc, so an array of one is an array of the other.
     return reinterpret_cast<ibv_wc*>(out.data());
   }
   /// Static: a call on `this` would make the compiler compute its address before each poll.
   VERBATIM_COLD static Result<std::size_t> poll_nothing(detail::CompletionQueueState& state,
-                                                        int count, int room) noexcept;
+                                                        int count,
+                                                        std::span<Completion> out) noexcept;
 
   ibv_cq* raw_;
   std::shared_ptr<detail::CompletionQueueState> state_;
