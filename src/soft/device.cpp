@@ -90,8 +90,8 @@ ibv_device** get_device_list(int* count) noexcept {
 
 void free_device_list(ibv_device** list) noexcept { delete[] list; }
 
-std::uint64_t get_device_guid(ibv_device* device) noexcept {
-  std::uint64_t guid;
+__be64 get_device_guid(ibv_device* device) noexcept {
+  __be64 guid;
   std::memcpy(&guid, reinterpret_cast<Device*>(device)->gid.raw + 8, sizeof guid);
   return guid;
 }

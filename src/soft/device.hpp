@@ -27,7 +27,7 @@ inline constexpr std::uint32_t kMaxCompletions = 1u << 20;
 // Verbs.
 ibv_device** get_device_list(int* count) noexcept;
 void free_device_list(ibv_device** list) noexcept;
-std::uint64_t get_device_guid(ibv_device* device) noexcept;
+__be64 get_device_guid(ibv_device* device) noexcept;
 ibv_context* open_device(ibv_device* device) noexcept;
 /// Why this thread's last open_device failed, if errno does not say it all.
 [[nodiscard]] std::optional<Error> open_failure() noexcept;

@@ -51,7 +51,7 @@ void free_device_list(ibv_device** list) {
   --live;
 }
 
-std::uint64_t get_device_guid(ibv_device* device) {
+__be64 get_device_guid(ibv_device* device) {
   const auto index = static_cast<std::uint64_t>(device - devices.data());
   return std::byteswap(0x0200'0000'0000'0001 + index);
 }

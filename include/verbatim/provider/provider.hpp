@@ -67,7 +67,7 @@ struct Provider {
   // Devices.
   ibv_device** (*get_device_list)(int* count) = detail::kMissing;
   void (*free_device_list)(ibv_device** list) = detail::kMissing;
-  std::uint64_t (*get_device_guid)(ibv_device*) = detail::kMissing;  // network order
+  __be64 (*get_device_guid)(ibv_device*) = detail::kMissing;
   ibv_context* (*open_device)(ibv_device*) = detail::kMissing;
   /// More about the failure of this thread's last open_device than errno can say, if there is.
   std::optional<Error> (*open_failure)() = [] { return std::optional<Error>{}; };

@@ -9,7 +9,10 @@
 
 #include <array>
 #include <cerrno>
+#include <concepts>
 #include <string>
+#include <type_traits>
+#include <utility>
 
 #include "providers/fake_libibverbs.hpp"
 #include "providers/null.hpp"
@@ -30,6 +33,43 @@
 
 namespace verbatim::test {
 namespace {
+
+// A function called through a pointer of another type is undefined, however alike the two look:
+// __be64 is `unsigned long long`, std::uint64_t is `unsigned long`. dlvsym() hides it from the
+// compiler; here the declarations are held against the table.
+template <auto Slot, class Exported>
+constexpr bool kFits =
+    std::same_as<std::remove_reference_t<decltype(std::declval<Provider>().*Slot)>, Exported>;
+static_assert(kFits<&Provider::get_device_list, decltype(&ibv_get_device_list)>);
+static_assert(kFits<&Provider::free_device_list, decltype(&ibv_free_device_list)>);
+static_assert(kFits<&Provider::get_device_guid, decltype(&ibv_get_device_guid)>);
+static_assert(kFits<&Provider::open_device, decltype(&ibv_open_device)>);
+static_assert(kFits<&Provider::close_device, decltype(&ibv_close_device)>);
+static_assert(kFits<&Provider::query_pkey, decltype(&ibv_query_pkey)>);
+static_assert(kFits<&Provider::get_async_event, decltype(&ibv_get_async_event)>);
+static_assert(kFits<&Provider::ack_async_event, decltype(&ibv_ack_async_event)>);
+static_assert(kFits<&Provider::alloc_pd, decltype(&ibv_alloc_pd)>);
+static_assert(kFits<&Provider::dealloc_pd, decltype(&ibv_dealloc_pd)>);
+static_assert(kFits<&Provider::reg_dmabuf_mr, decltype(&ibv_reg_dmabuf_mr)>);
+static_assert(kFits<&Provider::dereg_mr, decltype(&ibv_dereg_mr)>);
+static_assert(kFits<&Provider::create_comp_channel, decltype(&ibv_create_comp_channel)>);
+static_assert(kFits<&Provider::destroy_comp_channel, decltype(&ibv_destroy_comp_channel)>);
+static_assert(kFits<&Provider::get_cq_event, decltype(&ibv_get_cq_event)>);
+static_assert(kFits<&Provider::ack_cq_events, decltype(&ibv_ack_cq_events)>);
+static_assert(kFits<&Provider::create_cq, decltype(&ibv_create_cq)>);
+static_assert(kFits<&Provider::resize_cq, decltype(&ibv_resize_cq)>);
+static_assert(kFits<&Provider::destroy_cq, decltype(&ibv_destroy_cq)>);
+static_assert(kFits<&Provider::create_qp, decltype(&ibv_create_qp)>);
+static_assert(kFits<&Provider::modify_qp, decltype(&ibv_modify_qp)>);
+static_assert(kFits<&Provider::query_qp, decltype(&ibv_query_qp)>);
+static_assert(kFits<&Provider::query_qp_data_in_order, decltype(&ibv_query_qp_data_in_order)>);
+static_assert(kFits<&Provider::destroy_qp, decltype(&ibv_destroy_qp)>);
+static_assert(kFits<&Provider::create_srq, decltype(&ibv_create_srq)>);
+static_assert(kFits<&Provider::modify_srq, decltype(&ibv_modify_srq)>);
+static_assert(kFits<&Provider::query_srq, decltype(&ibv_query_srq)>);
+static_assert(kFits<&Provider::destroy_srq, decltype(&ibv_destroy_srq)>);
+static_assert(kFits<&Provider::create_ah, decltype(&ibv_create_ah)>);
+static_assert(kFits<&Provider::destroy_ah, decltype(&ibv_destroy_ah)>);
 
 constexpr const char* kNowhere = "/nonexistent/libibverbs.so.1";
 

@@ -55,7 +55,7 @@ class DeviceTest : public NullDevice {};
 
 // The verb gives the number in network order: taking it for a host's number turns it around.
 TEST_F(DeviceTest, GuidIsNotTurnedAround) {
-  table.get_device_guid = [](ibv_device*) -> std::uint64_t { return std::byteswap(kGuid); };
+  table.get_device_guid = [](ibv_device*) -> __be64 { return std::byteswap(kGuid); };
   const auto devices = require(list_devices(table));
   ASSERT_EQ(devices.size(), 1u);
   EXPECT_EQ(to_string(devices[0].guid()), "0c42:a103:0012:3456");
