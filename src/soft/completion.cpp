@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 
 #include "soft/copy.hpp"
 #include "soft/engine.hpp"
@@ -40,12 +41,47 @@ void place(const OwnReceive& receive, const std::byte* data, std::uint32_t size)
   }
 }
 
+/// Reads a number that a peer may change at any time: once, so that what was checked is used.
+template <class T>
+T once(const T& shared) noexcept {
+  return std::atomic_ref{const_cast<T&>(shared)}.load(std::memory_order_relaxed);
+}
+
+/// What is known of an entry before it is believed: a copy, where no peer can write.
+struct Claim {
+  std::uint32_t slot;
+  std::uint32_t byte_count;
+  Payload payload;
+  std::uint8_t opcode;
+  std::uint8_t status;
+
+  explicit Claim(const CompletionEntry& entry) noexcept
+      : slot(once(entry.slot)),
+        byte_count(once(entry.byte_count)),
+        payload(once(entry.payload)),
+        opcode(once(entry.opcode)),
+        status(once(entry.status)) {}
+
+  /// Whether so many bytes can have come for this receive, in this way.
+  [[nodiscard]] bool fits(const OwnReceive& receive, const ReceiveRing& ring) const noexcept {
+    // Of a failure only the status means anything; nothing came.
+    if (status != IBV_WC_SUCCESS) return payload == Payload::placed && byte_count == 0;
+    // A write with immediate tells how much was written elsewhere: not bounded by the receive.
+    if (opcode == IBV_WC_RECV_RDMA_WITH_IMM) return payload == Payload::placed;
+    if (opcode != IBV_WC_RECV || byte_count > receive.length) return false;
+    switch (payload) {
+      case Payload::placed: return true;
+      case Payload::in_entry: return byte_count <= kEntryPayload;
+      case Payload::in_slot: return byte_count <= ring.eager_bytes;
+    }
+    return false;  // Peers can write any number.
+  }
+};
+
 /// The receive that an entry completes, if the entry makes sense; it is no longer in use then.
-OwnReceive* receive_of(const CompletionEntry& entry, ReceiveRing& ring) noexcept {
-  OwnReceive& receive = ring.own[entry.slot & (ring.capacity - 1)];
-  if (!receive.in_use || receive.number != entry.slot) return nullptr;
-  // A write with immediate tells how much was written elsewhere: not bounded by the receive.
-  if (entry.payload != Payload::placed && entry.byte_count > receive.length) return nullptr;
+OwnReceive* receive_of(const Claim& claim, ReceiveRing& ring) noexcept {
+  OwnReceive& receive = ring.own[claim.slot & (ring.capacity - 1)];
+  if (!receive.in_use || receive.number != claim.slot || !claim.fits(receive, ring)) return nullptr;
   receive.in_use = false;
   return &receive;
 }
@@ -57,22 +93,21 @@ bool take_shared(Engine& engine, CompletionQueue& queue, OwnCompletion& out) noe
     const std::uint32_t at = queue.shared_head.load(std::memory_order_relaxed);
     const CompletionEntry& entry = queue.entries[at & (queue.capacity - 1)];
     if (entry.sequence.load(std::memory_order_acquire) != at + 1) return false;
-    QueuePair* const queue_pair = engine.queue_pairs.at(entry.queue_pair);
+    QueuePair* const queue_pair = engine.queue_pairs.at(once(entry.queue_pair));
     const OwnReceive* receive = nullptr;
     if (queue_pair != nullptr && queue_pair->receive_queue == &queue) {
       ReceiveRing& ring = queue_pair->receive_ring();
-      receive = receive_of(entry, ring);
+      const Claim claim{entry};
+      receive = receive_of(claim, ring);
       if (receive != nullptr) {
-        const std::uint32_t size = entry.byte_count;
-        if (entry.payload == Payload::in_entry && size <= kEntryPayload)
-          place(*receive, entry.data, size);
-        if (entry.payload == Payload::in_slot && size <= ring.eager_bytes)
-          place(*receive, ring.eager_of(entry.slot), size);
+        if (claim.payload == Payload::in_entry) place(*receive, entry.data, claim.byte_count);
+        if (claim.payload == Payload::in_slot)
+          place(*receive, ring.eager_of(claim.slot), claim.byte_count);
         out.wc = {.wr_id = receive->id,
-                  .status = static_cast<ibv_wc_status>(entry.status),
-                  .opcode = static_cast<ibv_wc_opcode>(entry.opcode),
+                  .status = static_cast<ibv_wc_status>(claim.status),
+                  .opcode = static_cast<ibv_wc_opcode>(claim.opcode),
                   .vendor_err = 0,
-                  .byte_len = size,
+                  .byte_len = claim.byte_count,
                   .imm_data = entry.immediate,
                   .qp_num = queue_pair->raw.qp_num,
                   .src_qp = entry.source,
@@ -82,7 +117,7 @@ bool take_shared(Engine& engine, CompletionQueue& queue, OwnCompletion& out) noe
                   .sl = 0,
                   .dlid_path_bits = 0};
         out.queue_pair = queue_pair;
-        out.number = entry.slot;
+        out.number = claim.slot;
         out.is_send = false;
       }
     }

@@ -2,17 +2,25 @@
 // Goal: a process that writes nonsense into another's segment costs it connections, not its life.
 // Method: two processes with traffic between them; this one writes random bytes over the segment
 //         of the first (or of both) wherever it is backed by memory. Both must live, and end when
-//         told. 200 seeds.
+//         told. 200 seeds. And single entries, forged with care.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstddef>
 #include <cstring>
+#include <optional>
 #include <thread>
 
+#include "soft/completion.hpp"
+#include "soft/engine.hpp"
 #include "soft/layout.hpp"
+#include "soft/objects.hpp"
+#include "soft/spin.hpp"
 #include "support/seed.hpp"
 #include "survival/conversation.hpp"
 #include "survival/process.hpp"
@@ -66,6 +74,12 @@ class Target {
   Target& operator=(const Target&) = delete;
   ~Target() { munmap(memory_, engine::kSegmentBytes); }
 
+  /// The same memory under another address: what is written here comes from elsewhere.
+  template <class T>
+  [[nodiscard]] T& at(std::size_t offset) const {
+    return *reinterpret_cast<T*>(memory_ + offset);
+  }
+
   /// Random bytes, or small numbers, zeros and ones, which get further than noise.
   void scribble(Random& random) {
     const auto& [start, size] = parts_[random.up_to(parts_.size() - 1)];
@@ -118,6 +132,126 @@ TEST(Scribbled, SegmentKillsNobody) {
     // Names are the owner's own business: even a scribbled process cleans up after itself.
     ASSERT_TRUE(directory.is_gone());
   }
+}
+
+/// A receive of this process, and entries in its completion queue that no honest peer would write.
+class Forged : public testing::Test {
+ protected:
+  static constexpr std::uint32_t kBytes = 16;
+
+  void post_receive(std::size_t bytes) {
+    pair.local.post(Receive{sink.scatter(0, bytes)}, posted++);
+  }
+  /// An entry that completes the last receive.
+  [[nodiscard]] engine::RemoteCompletion entry(std::uint32_t bytes, engine::Payload payload) const {
+    return {.queue_pair = queue_pair.index,
+            .slot = posted - 1,
+            .byte_count = bytes,
+            .immediate = 0,
+            .source = 0,
+            .opcode = IBV_WC_RECV,
+            .flags = 0,
+            .status = IBV_WC_SUCCESS,
+            .payload = payload,
+            .solicited = false,
+            .data = std::span{data}.first(kBytes)};
+  }
+  void push(const engine::RemoteCompletion& forged) {
+    if (!engine::push_remote(engine, *engine.peers().find(engine.own().slot()), queue.index,
+                             forged))
+      give_up("no room for an entry", Where::current());
+  }
+  [[nodiscard]] std::optional<Completion> poll() {
+    std::array<Completion, 1> found;
+    return require(pair.local.receives.poll(found)) == 1 ? std::optional{found[0]} : std::nullopt;
+  }
+
+  SoftDirectory directory;
+  ConnectedPair pair;
+  Buffer sink = require(pair.domain.allocate(8192));
+  engine::QueuePair& queue_pair = engine::QueuePair::of(unsafe::native(pair.local.queue_pair));
+  engine::CompletionQueue& queue = engine::CompletionQueue::of(unsafe::native(pair.local.receives));
+  engine::Engine& engine = *queue.engine;
+  std::array<std::byte, engine::kEntryPayload> data{};
+  std::uint32_t posted = 0;
+};
+
+TEST_F(Forged, LengthsBeyondTheReceiveAreRefused) {
+  using engine::Payload;
+  struct Row {
+    std::uint32_t receive;
+    std::uint32_t claimed;
+    Payload payload;
+  };
+  for (const Row& row :
+       {Row{kBytes, kBytes + 1, Payload::placed}, Row{kBytes, ~0u, Payload::placed},
+        Row{kBytes, kBytes + 1, Payload::in_entry}, Row{kBytes, kBytes + 1, Payload::in_slot},
+        // They fit the receive, but not what they came in.
+        Row{8192, engine::kEntryPayload + 1, Payload::in_entry},
+        Row{8192, engine::kEagerBytes + 1, Payload::in_slot},
+        Row{kBytes, 1, static_cast<Payload>(9)}}) {
+    post_receive(row.receive);
+    push(entry(row.claimed, row.payload));
+    EXPECT_FALSE(poll()) << row.claimed << " in " << static_cast<int>(row.payload);
+    push(entry(kBytes, Payload::placed));
+    const auto honest = poll();
+    ASSERT_TRUE(honest) << "the receive is still there for an honest peer";
+    EXPECT_EQ(honest->byte_count(), kBytes);
+  }
+}
+
+TEST_F(Forged, OpcodesThatCompleteNoReceiveAreRefused) {
+  post_receive(kBytes);
+  for (const int opcode : {int{IBV_WC_SEND}, int{IBV_WC_RDMA_READ}, 77, 255}) {
+    engine::RemoteCompletion forged = entry(kBytes, engine::Payload::placed);
+    forged.opcode = static_cast<std::uint8_t>(opcode);
+    push(forged);
+    EXPECT_FALSE(poll()) << opcode;
+  }
+}
+
+// It tells how much was written elsewhere.
+TEST_F(Forged, LengthOfAWriteIsNotBoundedByTheReceive) {
+  post_receive(kBytes);
+  engine::RemoteCompletion honest = entry(1u << 20, engine::Payload::placed);
+  honest.opcode = IBV_WC_RECV_RDMA_WITH_IMM;
+  push(honest);
+  const auto found = poll();
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->byte_count(), 1u << 20);
+}
+
+TEST_F(Forged, LengthThatChangesAfterItWasCheckedIsNotBelieved) {
+  const Target self{directory.path() + "/p" + std::to_string(engine.own().slot()) + "-0"};
+  std::atomic<bool> stop{false};
+  std::thread scribbler{[&] {
+    unsigned turn = 0;
+    while (!stop.load(std::memory_order_relaxed)) {
+      const std::uint32_t next = queue.shared_head.load() & (queue.capacity - 1);  // To be polled.
+      auto& count =
+          self.at<std::uint32_t>(queue.ring_offset + next * sizeof(engine::CompletionEntry) +
+                                 offsetof(engine::CompletionEntry, byte_count));
+      __atomic_store_n(&count, 1u << 30, __ATOMIC_RELAXED);
+      for (unsigned spin = 0; spin < (turn & 63); ++spin) engine::relax_processor();
+      __atomic_store_n(&count, kBytes, __ATOMIC_RELAXED);
+      for (unsigned spin = 0; spin < (turn++ >> 6 & 63); ++spin) engine::relax_processor();
+    }
+  }};
+  unsigned taken = 0;
+  unsigned wrong = 0;
+  post_receive(kBytes);
+  for (unsigned round = 0; round < 400'000; ++round) {
+    push(entry(kBytes, engine::Payload::in_entry));
+    const auto found = poll();
+    if (!found) continue;
+    ++taken;
+    if (found->byte_count() > kBytes) ++wrong;
+    post_receive(kBytes);
+  }
+  stop = true;
+  scribbler.join();
+  EXPECT_GT(taken, 0u);
+  EXPECT_EQ(wrong, 0u) << "of " << taken;
 }
 
 }  // namespace
