@@ -168,6 +168,12 @@ std::optional<Outcome> play(const QueuePair& queue_pair, Waiting& waiting) noexc
     --script.drops;
     if (queue_pair.raw.qp_type != IBV_QPT_RC)
       return Outcome{Verdict::done, IBV_WC_SUCCESS, 0, 0};  // Lost, and nobody notices.
+    if (queue_pair.attributes.timeout == 0) {
+      // Without a timer nobody notices: it stays outstanding, and all behind it, until the queue
+      // pair leaves RTS.
+      script.not_before_ns = ~std::uint64_t{0};
+      return Outcome{Verdict::not_ready, IBV_WC_GENERAL_ERR, 0, 0};
+    }
     if (waiting.losses++ >= queue_pair.attributes.retry_cnt)
       return Outcome{Verdict::done, IBV_WC_RETRY_EXC_ERR, 0, 0};
     script.not_before_ns = now + (std::uint64_t{4096} << queue_pair.attributes.timeout);

@@ -17,7 +17,9 @@
 namespace verbatim::soft {
 
 enum class FaultKind : std::uint8_t {
-  drop,           ///< The wire loses it `count` times; each time costs an ack timeout.
+  /// The wire loses it `count` times; each time costs an ack timeout. Without one nothing is sent
+  /// again: it is outstanding, with all behind it, until the queue pair is moved to error or reset.
+  drop,
   delay,          ///< It starts `delay` late, and with it all that is behind it in its queue.
   no_receive,     ///< The peer answers "no receive posted" `count` times.
   fail,           ///< It completes with `status`; its queue pair breaks.

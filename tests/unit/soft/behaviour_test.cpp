@@ -89,6 +89,20 @@ TEST_F(Faults, DropOnceMoreIsRetryExceeded) {
   EXPECT_FALSE(poll_within(pair.remote.receives, 1ms)) << "what was dropped never came";
 }
 
+TEST_F(Faults, DropWithoutAnAckTimerIsNeverNoticed) {
+  ConnectedPair patient{PairOptions{
+      .both = [](QueuePairOptions& each) { each.ack_timeout = AckTimeout::unlimited(); }}};
+  for (std::uint64_t id = 1; id <= 2; ++id) patient.remote.post(Receive{}, id);
+  plan(soft::FaultPlan{}.drop(1));
+  for (std::uint32_t id = 1; id <= 2; ++id) patient.local.post(send_immediate(id), id);
+  // Long enough for many resends, were there any.
+  EXPECT_FALSE(poll_within(patient.local.sends, 100ms));
+  EXPECT_FALSE(poll_within(patient.remote.receives, 1ms));
+  EXPECT_EQ(require(patient.local.queue_pair.query_state()), QueuePairState::ready_to_send);
+  require(patient.local.queue_pair.move_to_error());
+  EXPECT_TRUE(flushed_in_order(poll_many(patient.local.sends, 2), 1));
+}
+
 TEST_F(Faults, DelayMakesItAndWhatFollowsLate) {
   plan(soft::FaultPlan{}.delay(1, 30ms));
   const auto start = Clock::now();
