@@ -145,7 +145,7 @@ int close_device(ibv_context* raw) noexcept {
 int query_device(ibv_context* raw, ibv_device_attr_ex* extended) noexcept {
   *extended = {};
   ibv_device_attr& a = extended->orig_attr;
-  std::snprintf(a.fw_ver, sizeof a.fw_ver, "soft-%u", kVersion);
+  std::snprintf(a.fw_ver, sizeof a.fw_ver, "soft-%08x", layout_version());
   a.node_guid = get_device_guid(raw->device);
   a.sys_image_guid = a.node_guid;
   a.max_mr_size = ~std::uint64_t{0} >> 1;

@@ -6,6 +6,10 @@
 /// map it. It holds indices and offsets, never pointers, and every value that a process reads from
 /// memory which a peer can write is checked before use: a scribbling peer must not crash us.
 ///
+/// Processes of two builds may meet, and use each other's segment only if their versions are the
+/// same. The version follows from the text of this file (layout_version), so a change here cannot
+/// be forgotten there.
+///
 /// Lines are grouped by writer, so that a line travels between cores only when it has news.
 #include <atomic>
 #include <cstddef>
@@ -14,7 +18,8 @@
 namespace verbatim::engine {
 
 inline constexpr std::uint64_t kMagic = 0x31746f6f73626576;  // "vebsoot1"
-inline constexpr std::uint32_t kVersion = 1;
+/// Raise it when the same bytes mean something else: what this file does not say.
+inline constexpr std::uint32_t kMeaning = 1;
 
 inline constexpr std::uint32_t kProcessSlots = 1024;    // 10 bits of a queue pair number
 inline constexpr std::uint32_t kQueuePairs = 1u << 14;  // the other 14
@@ -183,6 +188,10 @@ inline constexpr std::uint64_t kPage = 4096;
 inline constexpr std::uint64_t kRingsOffset = (sizeof(Segment) + kPage - 1) / kPage * kPage;
 /// Address space, not memory: the file is sparse, and only what is used is backed.
 inline constexpr std::uint64_t kSegmentBytes = std::uint64_t{1} << 30;
+
+/// Of this build's layout; `text` stands for that of a file like this one.
+[[nodiscard]] std::uint32_t layout_version() noexcept;
+[[nodiscard]] std::uint32_t layout_version(std::uint32_t text) noexcept;
 
 [[nodiscard]] constexpr std::uint32_t number_of(std::uint32_t slot, std::uint32_t index) noexcept {
   return slot << 14 | index;

@@ -150,7 +150,7 @@ Peer* Peers::attach(std::uint32_t slot) noexcept {
   }
   auto& segment = *static_cast<Segment*>(mapped);
   const std::uint64_t magic = std::atomic_ref{segment.magic}.load(std::memory_order_acquire);
-  if (magic != kMagic || segment.version != kVersion || segment.slot != slot) {
+  if (magic != kMagic || segment.version != layout_version() || segment.slot != slot) {
     munmap(mapped, kSegmentBytes);
     close(*fd);
     return nullptr;

@@ -73,7 +73,7 @@ Result<std::unique_ptr<OwnSegment>> OwnSegment::create(const Directory& director
   auto* const segment = static_cast<Segment*>(address);
   std::uint64_t nonce = 0;
   if (getrandom(&nonce, sizeof nonce, 0) != sizeof nonce) return give_up("getrandom");
-  segment->version = kVersion;
+  segment->version = layout_version();
   segment->slot = claimed.slot;
   segment->nonce = nonce;
   segment->pid = static_cast<std::uint32_t>(getpid());

@@ -102,9 +102,9 @@ TEST_F(PeersTest, SegmentThatIsNotReadyOrOfAnotherVersionIsNone) {
   };
   put(offsetof(Segment, magic), kMagic);
   put(offsetof(Segment, slot), claimed.slot);
-  put(offsetof(Segment, version), kVersion + 1);
+  put(offsetof(Segment, version), layout_version() + 1);
   EXPECT_EQ(peers.find(claimed.slot), nullptr) << "another version";
-  put(offsetof(Segment, version), kVersion);
+  put(offsetof(Segment, version), layout_version());
   put(offsetof(Segment, slot), claimed.slot + 1);
   EXPECT_EQ(peers.find(claimed.slot), nullptr) << "another slot";
   put(offsetof(Segment, slot), claimed.slot);

@@ -43,7 +43,7 @@ class SegmentTest : public testing::Test {
 TEST_F(SegmentTest, SaysWhoItBelongsTo) {
   const Segment& segment = own->shared();
   EXPECT_EQ(segment.magic, kMagic);
-  EXPECT_EQ(segment.version, kVersion);
+  EXPECT_EQ(segment.version, layout_version());
   EXPECT_EQ(segment.slot, own->slot());
   EXPECT_EQ(segment.pid, static_cast<std::uint32_t>(getpid()));
   EXPECT_EQ(segment.start_time, start_time_of(segment.pid));
