@@ -37,6 +37,16 @@ ibv_mr* register_region(ibv_pd* domain, void* address, std::size_t length,
   return engine::register_memory(domain, address, length, base, access);
 }
 
+/// Not Scripted: this verb has codes of its own, and the error in errno.
+int reregister_region(ibv_mr* region, int flags, ibv_pd* domain, void* address, std::size_t length,
+                      int access) noexcept {
+  if (const int os_error = engine::is_unusual() ? engine::next_call() : 0) {
+    errno = os_error;
+    return IBV_REREG_MR_ERR_INPUT;
+  }
+  return engine::reregister_memory(region, flags, domain, address, length, access);
+}
+
 /// A control verb that fails when the script says so, in the verb's own way.
 template <auto Verb>
 struct Scripted;
@@ -80,6 +90,7 @@ const Provider& soft_provider() {
       .alloc_pd = kScripted<engine::allocate_domain>,
       .dealloc_pd = engine::free_domain,
       .reg_mr = kScripted<register_region>,
+      .rereg_mr = reregister_region,
       .dereg_mr = engine::deregister_memory,
       .create_comp_channel = kScripted<engine::create_channel>,
       .destroy_comp_channel = engine::destroy_channel,

@@ -128,6 +128,7 @@ void load_objects(void* handle, Provider& table) {
   load(handle, "IBVERBS_1.1", "ibv_alloc_pd", table.alloc_pd);
   load(handle, "IBVERBS_1.1", "ibv_dealloc_pd", table.dealloc_pd);
   load(handle, "IBVERBS_1.12", "ibv_reg_dmabuf_mr", table.reg_dmabuf_mr);
+  load(handle, "IBVERBS_1.1", "ibv_rereg_mr", table.rereg_mr);
   load(handle, "IBVERBS_1.1", "ibv_dereg_mr", table.dereg_mr);
   load(handle, "IBVERBS_1.0", "ibv_create_comp_channel", table.create_comp_channel);
   load(handle, "IBVERBS_1.0", "ibv_destroy_comp_channel", table.destroy_comp_channel);

@@ -206,18 +206,57 @@ bool is_registered(Engine& engine, std::uint64_t address, std::uint64_t length) 
   return false;
 }
 
+namespace {
+
+/// Why a registration would be refused, as an errno; 0: it would not.
+int check_registration(void* address, std::size_t length, unsigned access) noexcept {
+  const unsigned remote_writes = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
+  if (length == 0 || ((access & remote_writes) != 0 && (access & IBV_ACCESS_LOCAL_WRITE) == 0))
+    return EINVAL;
+  // A device pins pages and so finds out what is not there: touch nothing, ask the kernel.
+  return is_mapped(address, length, (access & IBV_ACCESS_LOCAL_WRITE) != 0) ? 0 : EFAULT;
+}
+
+/// Writes what the public structure says, and the rest, where requesters look; gives it new keys.
+void publish(Engine& engine, Region& region, std::uint64_t base, unsigned access) noexcept {
+  ibv_mr& raw = region.raw;
+  const auto address = reinterpret_cast<std::uintptr_t>(raw.addr);
+  const auto [object, offset] = object_of(address, raw.length);
+  // The tag differs from the last one in this place, so a stale key is found out.
+  const std::uint32_t tag = (engine.region_tags[raw.handle % 1024].fetch_add(1) + 1) & 0xff;
+  raw.lkey = raw.rkey = raw.handle << 8 | tag;
+  for (SharedRegion* const copy : {region.trusted, region.shared}) {
+    copy->domain = reinterpret_cast<Domain*>(raw.pd)->id;
+    copy->access = access;
+    copy->object = object;
+    copy->base = base;
+    copy->length = raw.length;
+    copy->address = address;
+    copy->object_offset = offset;
+    copy->key.store(raw.rkey, std::memory_order_release);
+  }
+}
+
+/// Kills the key and waits for the requesters that saw it: they are inside one of the domain's
+/// queue pairs. Not 0: one of them does not leave, and the key is what it was.
+int revoke_key(Engine& engine, Region& region) noexcept {
+  region.trusted->key.store(0);
+  region.shared->key.store(0);
+  const int busy = wait_for_requesters(engine, reinterpret_cast<Domain*>(region.raw.pd)->id);
+  if (busy != 0) {
+    region.trusted->key.store(region.raw.rkey);
+    region.shared->key.store(region.raw.rkey);
+  }
+  return busy;
+}
+
+}  // namespace
+
 ibv_mr* register_memory(ibv_pd* raw_domain, void* address, std::size_t length, std::uint64_t base,
                         unsigned access) noexcept {
-  auto& domain = *reinterpret_cast<Domain*>(raw_domain);
   Engine& engine = *Context::of(raw_domain->context).engine;
-  const unsigned remote_writes = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
-  if (length == 0 || ((access & remote_writes) != 0 && (access & IBV_ACCESS_LOCAL_WRITE) == 0)) {
-    errno = EINVAL;
-    return nullptr;
-  }
-  // A device pins pages and so finds out what is not there: touch nothing, ask the kernel.
-  if (!is_mapped(address, length, (access & IBV_ACCESS_LOCAL_WRITE) != 0)) {
-    errno = EFAULT;
+  if (const int refused = check_registration(address, length, access)) {
+    errno = refused;
     return nullptr;
   }
   auto* const region = new (std::nothrow) Region{};
@@ -229,47 +268,61 @@ ibv_mr* register_memory(ibv_pd* raw_domain, void* address, std::size_t length, s
     errno = ENOMEM;
     return nullptr;
   }
-  const auto [object, offset] = object_of(reinterpret_cast<std::uintptr_t>(address), length);
-  // The tag differs from the last region's in this place, so a stale key is found out.
-  const std::uint32_t tag = (engine.region_tags[index % 1024].fetch_add(1) + 1) & 0xff;
-  const std::uint32_t key = index << 8 | tag;
   region->trusted = &engine.own().trusted_regions()[index];
   region->shared = &engine.segment().regions[index];
-  for (SharedRegion* const copy : {region->trusted, region->shared}) {
-    copy->domain = domain.id;
-    copy->access = access;
-    copy->object = object;
-    copy->base = base;
-    copy->length = length;
-    copy->address = reinterpret_cast<std::uintptr_t>(address);
-    copy->object_offset = offset;
-    copy->key.store(key, std::memory_order_release);
-  }
   region->raw = {.context = raw_domain->context,
                  .pd = raw_domain,
                  .addr = address,
                  .length = length,
                  .handle = index,
-                 .lkey = key,
-                 .rkey = key};
-  domain.users.fetch_add(1);
+                 .lkey = 0,
+                 .rkey = 0};
+  publish(engine, *region, base, access);
+  reinterpret_cast<Domain*>(raw_domain)->users.fetch_add(1);
   return &region->raw;
+}
+
+int reregister_memory(ibv_mr* raw, int flags, ibv_pd* new_domain, void* address, std::size_t length,
+                      int access) noexcept {
+  Region& region = *reinterpret_cast<Region*>(raw);
+  Engine& engine = *Context::of(raw->context).engine;
+  const bool moves = (flags & IBV_REREG_MR_CHANGE_TRANSLATION) != 0;
+  const bool changes_domain = (flags & IBV_REREG_MR_CHANGE_PD) != 0;
+  const bool changes_access = (flags & IBV_REREG_MR_CHANGE_ACCESS) != 0;
+  const unsigned rights = changes_access ? static_cast<unsigned>(access) : region.trusted->access;
+  int refused = 0;
+  if (flags == 0 || (flags & ~IBV_REREG_MR_FLAGS_SUPPORTED) != 0 ||
+      (changes_domain && (new_domain == nullptr || new_domain->context != raw->context)) ||
+      (!changes_access && access != 0))
+    refused = EINVAL;
+  if (refused == 0)
+    refused = check_registration(moves ? address : raw->addr, moves ? length : raw->length, rights);
+  if (refused == 0) refused = revoke_key(engine, region);
+  if (refused != 0) {
+    errno = refused;
+    return IBV_REREG_MR_ERR_INPUT;
+  }
+  if (changes_domain) {
+    reinterpret_cast<Domain*>(new_domain)->users.fetch_add(1);
+    reinterpret_cast<Domain*>(raw->pd)->users.fetch_sub(1);
+    raw->pd = new_domain;
+  }
+  std::uint64_t base = region.trusted->base;
+  if (moves) {
+    raw->addr = address;
+    raw->length = length;
+    base = (rights & IBV_ACCESS_ZERO_BASED) != 0 ? 0 : reinterpret_cast<std::uintptr_t>(address);
+  }
+  publish(engine, region, base, rights);
+  return 0;
 }
 
 int deregister_memory(ibv_mr* raw) noexcept {
   auto* const region = reinterpret_cast<Region*>(raw);
-  auto& domain = *reinterpret_cast<Domain*>(raw->pd);
   Engine& engine = *Context::of(raw->context).engine;
-  region->trusted->key.store(0);
-  region->shared->key.store(0);
-  // Requesters that saw the key are inside one of this domain's queue pairs: wait for those.
-  if (const int busy = wait_for_requesters(engine, domain.id)) {
-    region->trusted->key.store(raw->rkey);
-    region->shared->key.store(raw->rkey);
-    return busy;
-  }
+  if (const int busy = revoke_key(engine, *region)) return busy;
   engine.regions.remove(raw->handle);
-  domain.users.fetch_sub(1);
+  reinterpret_cast<Domain*>(raw->pd)->users.fetch_sub(1);
   delete region;
   return 0;
 }

@@ -2,8 +2,10 @@
 #include "verbatim/verbs/memory_region.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 
+#include "verbatim/base/try.hpp"
 #include "verbs/domain_state.hpp"
 
 namespace verbatim {
@@ -31,6 +33,40 @@ MemoryRegion::MemoryRegion(std::unique_ptr<detail::RegionState> state, std::uint
 MemoryRegion::MemoryRegion(MemoryRegion&&) noexcept = default;
 MemoryRegion& MemoryRegion::operator=(MemoryRegion&&) noexcept = default;
 MemoryRegion::~MemoryRegion() = default;
+
+Result<void> MemoryRegion::reregister(AccessFlags access) {
+  constexpr const char* kOperation = "ibv_rereg_mr";
+  constexpr AccessFlags kRights = kRemoteAccess | Access::local_write;
+  VERBATIM_TRY(state_->raw.context().usable(kOperation));
+  const auto refuse = [&](const char* why) {
+    return std::unexpected(Error{.code = Errc::invalid_argument,
+                                 .operation = kOperation,
+                                 .field = why,
+                                 .value = access.bits,
+                                 .limit = access_.bits});
+  };
+  if (((access.bits ^ access_.bits) & ~kRights.bits) != 0)
+    return refuse("access: more than rights would change");
+  // The specification: who may write from afar may write here.
+  if (access.has_any(Access::remote_write | Access::remote_atomic) &&
+      !access.has(Access::local_write))
+    return refuse("access: remote write needs local_write");
+  ibv_mr* const raw = state_->raw.get();
+  errno = 0;
+  const int failed = state_->raw.provider().rereg_mr(raw, IBV_REREG_MR_CHANGE_ACCESS, nullptr,
+                                                     nullptr, 0, static_cast<int>(access.bits));
+  // The exception: the device did it, and only fork() will not be told about the former pages.
+  if (failed != 0 && failed != IBV_REREG_MR_ERR_DO_FORK_OLD) {
+    Error error = os_failure(kOperation, errno != 0 ? errno : EIO);
+    error.field = "access";
+    error.value = access.bits;
+    return std::unexpected(error);
+  }
+  key_ = raw->lkey;
+  access_ = access;
+  max_scatter_ = access.has(Access::local_write) ? max_gather_ : 0;
+  return {};
+}
 
 Result<RemoteMemoryRegion> MemoryRegion::remote() const noexcept {
   if (!access_.has_any(kRemoteAccess))

@@ -146,6 +146,40 @@ TEST(Region, WithCustomRightsHasExactlyThose) {
   EXPECT_EQ(remote.length, 100u);
 }
 
+TEST(Region, ReregisteredHasOtherKeysAndRights) {
+  ConnectedPair pair;
+  std::vector<std::byte> memory(1000);
+  const AccessFlags all = Access::local_write | Access::remote_write | Access::remote_read;
+  MemoryRegion region = require(pair.domain.register_custom(memory, all));
+  Buffer source = require(pair.domain.allocate(memory.size()));
+  fill(source.bytes(), test_seed());
+  const RemoteMemoryRegion former = require(region.remote());
+  const auto changed = region.reregister(Access::local_write | Access::remote_read);
+  if (!changed && changed.error() == Errc::unsupported)
+    GTEST_SKIP() << "the device cannot: " << to_string(changed.error());
+  ASSERT_TRUE(succeeds(changed));
+  const RemoteMemoryRegion readable = require(region.remote());
+  fill(memory, test_seed() + 1);
+  pair.local.post(Read{source.scatter(), readable}, 1);
+  EXPECT_TRUE(succeeded(poll_one(pair.local.sends)));
+  EXPECT_TRUE(holds(source.bytes(), test_seed() + 1));
+
+  // The right to write is back, under another key again.
+  ASSERT_TRUE(succeeds(region.reregister(all)));
+  fill(source.bytes(), test_seed());
+  pair.local.post(Write{source.gather(), require(region.remote())}, 2);
+  EXPECT_TRUE(succeeded(poll_one(pair.local.sends)));
+  EXPECT_TRUE(holds(memory, test_seed()));
+
+  ASSERT_TRUE(succeeds(region.reregister(Access::local_write | Access::remote_read)));
+  pair.local.post(Write{source.gather(), require(region.remote())}, 3);
+  EXPECT_EQ(poll_one(pair.local.sends).status(), WorkStatus::remote_access) << "no right to write";
+  if (former.key == require(region.remote()).key) return;  // Devices may keep the key.
+  ConnectedPair another{pair.domain, {}};
+  another.local.post(Read{source.scatter(), former}, 4);
+  EXPECT_EQ(poll_one(another.local.sends).status(), WorkStatus::remote_access) << "a dead key";
+}
+
 TEST(Region, ForRemoteWritingWithoutLocalWritingIsRefused) {
   std::vector<std::byte> memory(100);
   const ProtectionDomain domain = new_domain();

@@ -124,6 +124,7 @@ void wrap_memory() {
   wrap<&Provider::dealloc_pd>("dealloc_pd", Failure::error_number, Purpose::destroys);
   wrap<&Provider::reg_mr>("reg_mr", Failure::null_pointer);
   wrap<&Provider::reg_dmabuf_mr>("reg_dmabuf_mr", Failure::null_pointer);
+  wrap<&Provider::rereg_mr>("rereg_mr", Failure::minus_one);
   wrap<&Provider::dereg_mr>("dereg_mr", Failure::error_number, Purpose::destroys);
   wrap<&Provider::create_ah>("create_ah", Failure::null_pointer);
   wrap<&Provider::destroy_ah>("destroy_ah", Failure::error_number, Purpose::destroys);

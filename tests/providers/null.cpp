@@ -201,6 +201,28 @@ ibv_mr* reg_dmabuf_mr(ibv_pd* domain, std::uint64_t offset, std::size_t length, 
   return reg_mr(domain, reinterpret_cast<void*>(offset), length, static_cast<unsigned>(access));
 }
 
+int rereg_mr(ibv_mr* raw, int flags, ibv_pd* domain, void* address, std::size_t length,
+             int access) {
+  auto& region = *static_cast<Region*>(raw);
+  const bool remote_writes = (access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)) != 0;
+  if (flags == 0 || (flags & ~IBV_REREG_MR_FLAGS_SUPPORTED) != 0 ||
+      (remote_writes && (access & IBV_ACCESS_LOCAL_WRITE) == 0)) {
+    errno = EINVAL;
+    return IBV_REREG_MR_ERR_INPUT;
+  }
+  if ((flags & IBV_REREG_MR_CHANGE_PD) != 0) {
+    Use moved{mine(domain)};
+    region.domain_use.swap(moved);
+    region.pd = domain;
+  }
+  if ((flags & IBV_REREG_MR_CHANGE_TRANSLATION) != 0) {
+    region.addr = address;
+    region.length = length;
+  }
+  region.renew_keys();
+  return 0;
+}
+
 int dereg_mr(ibv_mr* region) {
   delete static_cast<Region*>(region);
   return 0;
@@ -409,6 +431,7 @@ Provider make_table() {
   table.dealloc_pd = &dealloc_pd;
   table.reg_mr = &reg_mr;
   table.reg_dmabuf_mr = &reg_dmabuf_mr;
+  table.rereg_mr = &rereg_mr;
   table.dereg_mr = &dereg_mr;
   table.create_comp_channel = &create_comp_channel;
   table.destroy_comp_channel = &destroy_comp_channel;

@@ -42,6 +42,7 @@ class Use {
   }
   Use(const Use&) = delete;
   Use& operator=(const Use&) = delete;
+  void swap(Use& other) noexcept { std::swap(users_, other.users_); }
 
  private:
   std::atomic<int>* users_;
@@ -118,7 +119,10 @@ struct Region : ibv_mr, Counted {
     addr = start;
     length = size;
     handle = next_handle++;
-    lkey = handle << 8;
+    renew_keys();
+  }
+  void renew_keys() {
+    lkey = next_handle++ << 8;
     rkey = lkey | 1;  // Another than lkey, so that mixing them up shows.
   }
   Use domain_use;

@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <csignal>
 #include <string_view>
 
@@ -88,6 +89,13 @@ class Held : public testing::TestWithParam<const char*> {
     EXPECT_LT(Clock::now() - start, std::chrono::seconds{1});
   }
   int deregister() { return engine::deregister_memory(unsafe::native(session.exposed.region())); }
+  /// To rights that let nobody in.
+  int reregister() {
+    ibv_mr* const region = unsafe::native(session.exposed.region());
+    const int failed = engine::reregister_memory(region, IBV_REREG_MR_CHANGE_ACCESS, nullptr,
+                                                 nullptr, 0, IBV_ACCESS_LOCAL_WRITE);
+    return failed != 0 ? errno : 0;
+  }
   int destroy() { return engine::destroy_queue_pair(unsafe::native(session.side.queue_pair)); }
   int break_it() {
     const auto moved = session.side.queue_pair.move_to_error();
@@ -120,6 +128,16 @@ TEST_P(Held, StoppedWriterMakesDeregistrationFail) {
     poll_ok(session.side.receives);
     EXPECT_TRUE(holds(sink.bytes(), 7));
   }
+  let_go();
+}
+
+TEST_P(Held, StoppedWriterMakesReregistrationFailAndTheOldKeyStays) {
+  const std::uint32_t key = unsafe::native(session.exposed.region())->rkey;
+  expect_busy([&] { return reregister(); });
+  EXPECT_EQ(unsafe::native(session.exposed.region())->rkey, key);
+  EXPECT_EQ(resume(), 'd');
+  expect_soon([&] { return reregister(); });
+  EXPECT_NE(unsafe::native(session.exposed.region())->rkey, key);
   let_go();
 }
 

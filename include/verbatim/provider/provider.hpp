@@ -93,6 +93,8 @@ struct Provider {
   ibv_mr* (*reg_mr)(ibv_pd*, void*, std::size_t, unsigned access) = detail::kMissing;
   ibv_mr* (*reg_dmabuf_mr)(ibv_pd*, std::uint64_t offset, std::size_t length, std::uint64_t iova,
                            int fd, int access) = detail::kMissing;
+  /// Not 0: an ibv_rereg_mr_err_code with errno, or EOPNOTSUPP.
+  int (*rereg_mr)(ibv_mr*, int flags, ibv_pd*, void*, std::size_t, int access) = detail::kMissing;
   int (*dereg_mr)(ibv_mr*) = detail::kMissing;
 
   // Completions.

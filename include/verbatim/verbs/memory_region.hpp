@@ -44,6 +44,12 @@ class MemoryRegion {
     return inside(reinterpret_cast<std::uintptr_t>(address) - base_, size, length_);
   }
 
+  /// Gives the region other rights without registering it anew: pages stay pinned. The keys change,
+  /// so elements and remote regions that were made before are refused from then on; no request may
+  /// be using them. Only rights change, not how the memory is registered. Not every device can
+  /// (`unsupported`). After another failure the region may be unusable, and is to be destroyed.
+  [[nodiscard]] Result<void> reregister(AccessFlags access);
+
   /// What a peer needs to reach this memory; an error if no remote right was given.
   [[nodiscard]] Result<RemoteMemoryRegion> remote() const noexcept;
 

@@ -51,6 +51,7 @@ static_assert(kFits<&Provider::ack_async_event, decltype(&ibv_ack_async_event)>)
 static_assert(kFits<&Provider::alloc_pd, decltype(&ibv_alloc_pd)>);
 static_assert(kFits<&Provider::dealloc_pd, decltype(&ibv_dealloc_pd)>);
 static_assert(kFits<&Provider::reg_dmabuf_mr, decltype(&ibv_reg_dmabuf_mr)>);
+static_assert(kFits<&Provider::rereg_mr, decltype(&ibv_rereg_mr)>);
 static_assert(kFits<&Provider::dereg_mr, decltype(&ibv_dereg_mr)>);
 static_assert(kFits<&Provider::create_comp_channel, decltype(&ibv_create_comp_channel)>);
 static_assert(kFits<&Provider::destroy_comp_channel, decltype(&ibv_destroy_comp_channel)>);

@@ -7,12 +7,14 @@
 #include <sys/mman.h>
 
 #include <cerrno>
+#include <optional>
 #include <vector>
 
 #include "soft/engine.hpp"
 #include "soft/objects.hpp"
 #include "support/device_under_test.hpp"
 #include "support/require.hpp"
+#include "verbatim/verbs/context.hpp"
 #include "verbatim/verbs/protection_domain.hpp"
 #include "verbatim/verbs/unsafe.hpp"
 
@@ -99,6 +101,92 @@ TEST_F(MemoryTest, KeyOfAFormerRegionIsStale) {
   EXPECT_EQ(deregister_memory(region), 0);
   region = nullptr;
   EXPECT_FALSE(reaches(former));
+}
+
+TEST_F(MemoryTest, ReregistrationMovesTheRegion) {
+  const RangeCheck former = whole();
+  std::vector<std::byte> other(500);
+  ASSERT_EQ(reregister_memory(region, IBV_REREG_MR_CHANGE_TRANSLATION, nullptr, other.data(),
+                              other.size(), 0),
+            0);
+  EXPECT_FALSE(reaches(former)) << "the old key is dead";
+  EXPECT_NE(region->rkey, former.key);
+  EXPECT_EQ(region->lkey, region->rkey);
+  EXPECT_EQ(region->addr, other.data());
+  EXPECT_EQ(region->length, other.size());
+  RangeCheck range = former;
+  range.key = region->rkey;
+  EXPECT_FALSE(reaches(range)) << "and so is the old place";
+  range.address = reinterpret_cast<std::uintptr_t>(other.data());
+  range.length = other.size();
+  Location location;
+  ASSERT_TRUE(locate(*self, range, location));
+  EXPECT_EQ(location.direct, other.data());
+  EXPECT_FALSE(is_registered(engine, base(), bytes.size()));
+  EXPECT_EQ(reregister_memory(region, IBV_REREG_MR_CHANGE_TRANSLATION, nullptr, bytes.data(),
+                              bytes.size(), 0),
+            0);
+}
+
+TEST_F(MemoryTest, ReregistrationChangesRights) {
+  const RangeCheck former = whole();
+  const int rights = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ;
+  ASSERT_EQ(reregister_memory(region, IBV_REREG_MR_CHANGE_ACCESS, nullptr, nullptr, 0, rights), 0);
+  EXPECT_FALSE(reaches(former));
+  EXPECT_FALSE(reaches(whole())) << "a right is gone";
+  RangeCheck range = whole();
+  range.access = IBV_ACCESS_REMOTE_READ;
+  EXPECT_TRUE(reaches(range));
+}
+
+TEST_F(MemoryTest, ReregistrationChangesTheDomain) {
+  const RangeCheck former = whole();
+  std::optional<ProtectionDomain> other = require(domain.context().allocate_domain());
+  ibv_pd* const moved = unsafe::native(*other);
+  ASSERT_EQ(reregister_memory(region, IBV_REREG_MR_CHANGE_PD, moved, nullptr, 0, 0), 0);
+  EXPECT_EQ(region->pd, moved);
+  EXPECT_FALSE(reaches(former));
+  RangeCheck range = whole();
+  EXPECT_FALSE(reaches(range)) << "not in the old domain";
+  range.domain = reinterpret_cast<Domain*>(moved)->id;
+  EXPECT_TRUE(reaches(range));
+  // Each domain knows who uses it: the new one is busy, the old one is free.
+  EXPECT_EQ(reinterpret_cast<Domain*>(moved)->users.load(), 1u);
+  EXPECT_EQ(reinterpret_cast<Domain*>(raw)->users.load(), 0u);
+  EXPECT_EQ(reregister_memory(region, IBV_REREG_MR_CHANGE_PD, raw, nullptr, 0, 0), 0);
+  EXPECT_EQ(reinterpret_cast<Domain*>(raw)->users.load(), 1u);
+}
+
+TEST_F(MemoryTest, RefusedReregistrationLeavesTheRegionAsItWas) {
+  void* const nowhere =
+      mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  munmap(nowhere, 4096);
+  const ProtectionDomain foreign = require(test::open_context().allocate_domain());
+  struct Row {
+    int flags;
+    ibv_pd* domain;
+    void* address;
+    std::size_t length;
+    int access;
+    int expected;
+  };
+  const int move = IBV_REREG_MR_CHANGE_TRANSLATION;
+  for (const Row& row :
+       {Row{0, nullptr, nullptr, 0, 0, EINVAL}, Row{8, nullptr, nullptr, 0, 0, EINVAL},
+        Row{move, nullptr, nowhere, 4096, 0, EFAULT},
+        Row{move, nullptr, bytes.data(), 0, 0, EINVAL},
+        Row{move, nullptr, bytes.data(), 8, IBV_ACCESS_REMOTE_READ, EINVAL},
+        Row{IBV_REREG_MR_CHANGE_PD, nullptr, nullptr, 0, 0, EINVAL},
+        Row{IBV_REREG_MR_CHANGE_PD, unsafe::native(foreign), nullptr, 0, 0, EINVAL},
+        Row{IBV_REREG_MR_CHANGE_ACCESS, nullptr, nullptr, 0, IBV_ACCESS_REMOTE_WRITE, EINVAL}}) {
+    const RangeCheck before = whole();
+    errno = 0;
+    EXPECT_EQ(reregister_memory(region, row.flags, row.domain, row.address, row.length, row.access),
+              IBV_REREG_MR_ERR_INPUT);
+    EXPECT_EQ(errno, row.expected);
+    EXPECT_EQ(region->rkey, before.key);
+    EXPECT_TRUE(reaches(before));
+  }
 }
 
 TEST_F(MemoryTest, OwnRequestsDoNotBelieveTheSegment) {

@@ -331,5 +331,93 @@ TEST_F(MemoryRegionTest, KeepsItsDomainAlive) {
   EXPECT_EQ(live(), before);
 }
 
+// ---- Other rights for the same memory
+
+TEST_F(MemoryRegionTest, ReregistrationChangesKeysAndRights) {
+  MemoryRegion region = read_only();
+  const LocalKey former = unsafe::lkey(region);
+  EXPECT_TRUE(fails_with(region.try_scatter(part), Errc::permission_denied));
+  require(region.reregister(Access::local_write | Access::remote_read));
+  EXPECT_NE(unsafe::lkey(region), former);
+  EXPECT_EQ(unsafe::lkey(region), LocalKey{unsafe::native(region)->lkey});
+  EXPECT_EQ(raw(region.gather(part)).lkey, unsafe::native(region)->lkey);
+  EXPECT_TRUE(succeeds(region.try_scatter(part)));
+  EXPECT_EQ(require(region.remote()).key, RemoteKey{unsafe::native(region)->rkey});
+  EXPECT_EQ(region.access(), Access::local_write | Access::remote_read);
+  require(region.reregister({}));
+  EXPECT_TRUE(fails_with(region.try_scatter(part), Errc::permission_denied));
+  EXPECT_TRUE(fails_with(region.remote(), Errc::permission_denied));
+}
+
+TEST_F(MemoryRegionTest, ReregistrationIsForRightsThatMakeSense) {
+  MemoryRegion region = writable();
+  const LocalKey former = unsafe::lkey(region);
+  for (const AccessFlags wrong :
+       {AccessFlags{Access::remote_write}, AccessFlags{Access::remote_atomic}})
+    EXPECT_TRUE(
+        fails_naming(region.reregister(wrong), Errc::invalid_argument, "local_write",
+                     {.value = wrong.bits, .limit = AccessFlags{Access::local_write}.bits}));
+  for (const Access how : {Access::zero_based, Access::on_demand, Access::huge_pages,
+                           Access::memory_window_bind, Access::relaxed_ordering}) {
+    const AccessFlags wrong = how | Access::local_write;
+    EXPECT_TRUE(
+        fails_naming(region.reregister(wrong), Errc::invalid_argument, "more than rights",
+                     {.value = wrong.bits, .limit = AccessFlags{Access::local_write}.bits}));
+  }
+  EXPECT_EQ(unsafe::lkey(region), former);
+}
+
+int rereg_answer = 0;
+int rereg_errno = 0;
+
+class ReregistrationTest : public NullDevice {
+ protected:
+  ReregistrationTest() {
+    table.rereg_mr = [](ibv_mr*, int, ibv_pd*, void*, std::size_t, int) {
+      errno = rereg_errno;
+      return rereg_answer;
+    };
+  }
+  std::array<std::byte, 64> memory{};
+};
+
+TEST_F(ReregistrationTest, FailureIsReportedAndChangesNothing) {
+  const auto domain = require(open().allocate_domain());
+  MemoryRegion region = require(domain.register_local(memory));
+  struct Row {
+    int answer;
+    int os_error;
+    Errc expected;
+  };
+  for (const Row& row : {Row{IBV_REREG_MR_ERR_CMD, EOPNOTSUPP, Errc::unsupported},
+                         Row{IBV_REREG_MR_ERR_INPUT, EBUSY, Errc::busy},
+                         Row{IBV_REREG_MR_ERR_CMD, ENOMEM, Errc::out_of_resources},
+                         Row{IBV_REREG_MR_ERR_DONT_FORK_NEW, EINVAL, Errc::invalid_argument}}) {
+    rereg_answer = row.answer;
+    rereg_errno = row.os_error;
+    const auto result = region.reregister(Access::local_write | Access::remote_read);
+    EXPECT_TRUE(fails_with(result, row.expected));
+    EXPECT_EQ(result.error().os_error, row.os_error);
+    EXPECT_STREQ(result.error().operation, "ibv_rereg_mr");
+    EXPECT_EQ(region.access(), AccessFlags{Access::local_write});
+  }
+}
+
+TEST_F(ReregistrationTest, OnlyTheFormerPagesStayOutOfAFork) {
+  const auto domain = require(open().allocate_domain());
+  MemoryRegion region = require(domain.register_local(memory));
+  rereg_answer = IBV_REREG_MR_ERR_DO_FORK_OLD;  // "New MR is valid".
+  rereg_errno = EINVAL;
+  require(region.reregister({}));
+  EXPECT_EQ(region.access(), AccessFlags{});
+}
+
+TEST_F(ReregistrationTest, DeviceWithoutItSaysUnsupported) {
+  table.rereg_mr = detail::kMissing;
+  const auto domain = require(open().allocate_domain());
+  MemoryRegion region = require(domain.register_local(memory));
+  EXPECT_TRUE(fails_with(region.reregister({}), Errc::unsupported));
+}
+
 }  // namespace
 }  // namespace verbatim::test
