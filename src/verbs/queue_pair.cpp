@@ -103,18 +103,23 @@ Result<PreparedQueuePair> QueuePair::prepare(const QueuePairOptions& options) {
 QueuePair::QueuePair(std::unique_ptr<detail::QueuePairObject> state) noexcept
     : raw_(state->raw.get()),
       limits_(state->limits),
+      end_of_message_(state->options.type == QueuePairType::unreliable_datagram
+                          ? 0
+                          : std::uint64_t{state->limits.max_message_bytes} + 1),
       reads_(state->agreement.max_read_atomic > 0),
       atomics_(state->agreement.atomics && reads_),
       state_(std::move(state)) {}
 QueuePair::QueuePair(QueuePair&& other) noexcept
     : raw_(std::exchange(other.raw_, nullptr)),
       limits_(other.limits_),
+      end_of_message_(other.end_of_message_),
       reads_(other.reads_),
       atomics_(other.atomics_),
       state_(std::move(other.state_)) {}
 QueuePair& QueuePair::operator=(QueuePair&& other) noexcept {
   raw_ = std::exchange(other.raw_, nullptr);
   limits_ = other.limits_;
+  end_of_message_ = other.end_of_message_;
   reads_ = other.reads_;
   atomics_ = other.atomics_;
   state_ = std::move(other.state_);

@@ -24,6 +24,10 @@ Error beyond(const char* field, std::uint64_t value, std::uint64_t limit) noexce
 
 Error UnsafeAccess::refused(const QueuePair& queue_pair, PostShape shape) noexcept {
   const QueuePairLimits& limits = queue_pair.limits_;
+  if (shape.kind != PostShape::Kind::datagram && queue_pair.end_of_message_ == 0)
+    return {.code = Errc::invalid_argument,
+            .operation = kSend,
+            .field = "work without an address on a UD queue pair: use Datagram"};
   if (shape.elements > limits.max_send_elements)
     return beyond("elements", shape.elements, limits.max_send_elements);
   if (shape.kind == PostShape::Kind::atomic && shape.bytes != 8)

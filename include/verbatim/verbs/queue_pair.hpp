@@ -74,7 +74,10 @@ class QueuePair {
 
   ibv_qp* raw_;
   QueuePairLimits limits_;  ///< A copy beside raw_: the data path reads both.
-  bool reads_ = false;      ///< The agreement allows reads.
+  /// Messages to the peer are shorter than this. 0: there is no peer, and a datagram must be
+  /// addressed; so the check of the length, which is needed anyway, refuses what has no address.
+  std::uint64_t end_of_message_ = 0;
+  bool reads_ = false;  ///< The agreement allows reads.
   bool atomics_ = false;
   std::unique_ptr<detail::QueuePairObject> state_;
 };

@@ -140,7 +140,10 @@ struct UnsafeAccess {
     // Every queue pair takes one element.
     if (shape.elements > 1 && shape.elements > limits.max_send_elements) [[unlikely]]
       return false;
-    if (shape.bytes > limits.max_message_bytes) [[unlikely]]
+    // Also refuses what has no address where one is needed: the end is 0 there.
+    if (shape.kind == PostShape::Kind::datagram ? shape.bytes > limits.max_message_bytes
+                                                : shape.bytes >= queue_pair.end_of_message_)
+        [[unlikely]]
       return false;
     if (shape.inlined && shape.bytes > limits.max_inline_bytes) [[unlikely]]
       return false;

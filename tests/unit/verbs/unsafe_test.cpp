@@ -15,6 +15,7 @@
 #include "support/named_error.hpp"
 #include "support/null_device.hpp"
 #include "support/post_capture.hpp"
+#include "verbatim/verbs/batch.hpp"
 #include "verbatim/verbs/shared_receive_queue.hpp"
 
 namespace verbatim::test {
@@ -256,6 +257,37 @@ TEST_F(UnsafeTest, Datagram) {
   EXPECT_EQ(wr.wr.ud.remote_qkey, 0xfeedu);
   ASSERT_EQ(elements.size(), 1u);
   EXPECT_EQ(elements[0].length, 50u);
+}
+
+// Without an address the device would follow whatever pointer lies there.
+TEST_F(UnsafeTest, OnADatagramQueuePairEverythingElseIsRefused) {
+  const Bench bench(open());
+  auto prepared = require(bench.prepare(
+      [](QueuePairOptions& options) { options.type = QueuePairType::unreliable_datagram; }));
+  QueuePair queue_pair = require(std::move(prepared).activate());
+  const Buffer buffer = require(bench.domain.allocate(100));
+  PostCapture capture(unsafe::native(bench.context));
+  const auto refused = [&](const auto& work) {
+    unsafe::SendBatch<1> batch{queue_pair};
+    return fails_naming(unsafe::post(queue_pair, work, WrId{1}), Errc::invalid_argument,
+                        "Datagram") &&
+           fails_naming(batch.add(work, WrId{1}), Errc::invalid_argument, "Datagram");
+  };
+  EXPECT_TRUE(refused(Send{buffer.gather(0, 50)}));
+  EXPECT_TRUE(refused(Send{}));
+  EXPECT_TRUE(refused(send_immediate(kImmediate)));
+  EXPECT_TRUE(refused(Send{buffer.gather(0, 1), {.inlined = true}}));
+  EXPECT_TRUE(refused(Write{buffer.gather(0, 50), kRemote}));
+  EXPECT_EQ(capture.calls, 0u);
+  // Moving it, by construction and by assignment, does not make it forget.
+  QueuePair moved = std::move(queue_pair);
+  EXPECT_TRUE(
+      fails_naming(unsafe::post(moved, Send{}, WrId{1}), Errc::invalid_argument, "Datagram"));
+  QueuePair assigned = bench.connected();
+  EXPECT_TRUE(succeeds(unsafe::post(assigned, Send{}, WrId{1})));
+  assigned = std::move(moved);
+  EXPECT_TRUE(
+      fails_naming(unsafe::post(assigned, Send{}, WrId{1}), Errc::invalid_argument, "Datagram"));
 }
 
 TEST_F(UnsafeTest, Receive) {
