@@ -78,11 +78,12 @@ struct Claim {
   }
 };
 
-/// The receive that an entry completes, if the entry makes sense; it is no longer in use then.
+/// The receive that an entry completes, if the entry makes sense.
 OwnReceive* receive_of(const Claim& claim, ReceiveRing& ring) noexcept {
   OwnReceive& receive = ring.own[claim.slot & (ring.capacity - 1)];
-  if (!receive.in_use || receive.number != claim.slot || !claim.fits(receive, ring)) return nullptr;
-  receive.in_use = false;
+  if (!receive.in_use.load(std::memory_order_acquire) || receive.number != claim.slot ||
+      !claim.fits(receive, ring))
+    return nullptr;
   return &receive;
 }
 
@@ -94,7 +95,7 @@ bool take_shared(Engine& engine, CompletionQueue& queue, OwnCompletion& out) noe
     const CompletionEntry& entry = queue.entries[at & (queue.capacity - 1)];
     if (entry.sequence.load(std::memory_order_acquire) != at + 1) return false;
     QueuePair* const queue_pair = engine.queue_pairs.at(once(entry.queue_pair));
-    const OwnReceive* receive = nullptr;
+    OwnReceive* receive = nullptr;
     if (queue_pair != nullptr && queue_pair->receive_queue == &queue) {
       ReceiveRing& ring = queue_pair->receive_ring();
       const Claim claim{entry};
@@ -119,6 +120,8 @@ bool take_shared(Engine& engine, CompletionQueue& queue, OwnCompletion& out) noe
         out.queue_pair = queue_pair;
         out.number = claim.slot;
         out.is_send = false;
+        // Last: from now on the thread that posts may use the place again.
+        receive->in_use.store(false, std::memory_order_release);
       }
     }
     queue.shared_head.store(at + 1, std::memory_order_relaxed);

@@ -82,6 +82,8 @@ struct SharedElement {
   std::uint32_t length;
   std::uint32_t key;
 };
+/// Instead of a count: nothing was posted under this number, because its place is still in use.
+inline constexpr std::uint32_t kSkipped = ~std::uint32_t{0};
 struct alignas(64) ReceiveSlot {
   Word sequence;  // running number + 1 once posted; written last, by the owner
   std::uint32_t count;

@@ -117,7 +117,7 @@ struct OwnReceive {
   std::uint32_t number;  // Running; the completion names it.
   std::uint32_t count;
   std::uint32_t length;
-  bool in_use;
+  std::atomic<bool> in_use;  // Until its completion is out of the shared ring, payload and all.
   ibv_sge elements[kMaxElements];
 };
 
@@ -131,6 +131,8 @@ struct ReceiveRing {
   std::uint32_t depth = 0;
   std::uint32_t max_elements = 0;
   std::uint32_t posted = 0;                // Running number.
+  std::uint32_t skipped = 0;               // How many numbers were passed over,
+  std::uint32_t last_skipped = 0;          // and the one after the last of them.
   std::atomic<std::uint32_t> returned{0};  // How many of them the program has had back.
   std::unique_ptr<OwnReceive[]> own;
   std::uint64_t offset = 0;  // What was allocated for it.

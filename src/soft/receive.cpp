@@ -19,19 +19,44 @@ std::uint32_t eager_bytes_for(std::uint32_t capacity) noexcept {
   return std::clamp(kRingBytes / capacity, 256u, kEagerBytes);
 }
 
+/// Whether the next number's place is free. Several queue pairs return the receives of a shared
+/// queue, and not in order; one whose sender died at the wrong moment never comes back. Such places
+/// are passed over, or the queue would be full while it has room.
+bool find_place(ReceiveRing& ring) noexcept {
+  const std::uint32_t taken = ring.shared->taken.load(std::memory_order_acquire);
+  for (;;) {
+    // What senders have not come to yet must fit the ring, numbers that were passed over included.
+    if (ring.posted - taken >= ring.capacity) return false;
+    const std::uint32_t place = ring.posted & (ring.capacity - 1);
+    if (!ring.own[place].in_use.load(std::memory_order_acquire)) return true;
+    // Its sender is done with it: a receive counts as taken only when its memory was filled.
+    ring.slots[place].count = kSkipped;
+    ++ring.posted;
+    ++ring.skipped;
+    ring.last_skipped = ring.posted;
+    ring.slots[place].sequence.store(ring.posted, std::memory_order_release);
+  }
+}
+
 /// Puts one request into the ring. The owner's copy first, the shared one last: it publishes.
 int post_one(ReceiveRing& ring, const ibv_recv_wr& request) noexcept {
   if (request.num_sge < 0 || static_cast<std::uint32_t>(request.num_sge) > ring.max_elements)
     return EINVAL;
+  const std::uint32_t outstanding =
+      ring.posted - ring.skipped - ring.returned.load(std::memory_order_acquire);
+  if (outstanding >= ring.depth) return ENOMEM;
+  // Where nothing was passed over lately, what is outstanding fits the ring.
+  const bool in_use =
+      ring.own[ring.posted & (ring.capacity - 1)].in_use.load(std::memory_order_acquire);
+  if ((in_use || (ring.skipped != 0 && ring.posted - ring.last_skipped <= ring.capacity)) &&
+      !find_place(ring)) [[unlikely]]
+    return ENOMEM;
   const std::uint32_t number = ring.posted;
-  if (number - ring.returned.load(std::memory_order_acquire) >= ring.depth) return ENOMEM;
   OwnReceive& own = ring.own[number & (ring.capacity - 1)];
-  if (own.in_use) return ENOMEM;
   ReceiveSlot& slot = ring.slots[number & (ring.capacity - 1)];
   own.id = request.wr_id;
   own.number = number;
   own.count = static_cast<std::uint32_t>(request.num_sge);
-  own.in_use = true;
   std::uint64_t length = 0;
   for (std::uint32_t i = 0; i < own.count; ++i) {
     own.elements[i] = request.sg_list[i];
@@ -39,6 +64,7 @@ int post_one(ReceiveRing& ring, const ibv_recv_wr& request) noexcept {
     length += own.elements[i].length;
   }
   own.length = static_cast<std::uint32_t>(std::min<std::uint64_t>(length, UINT32_MAX));
+  own.in_use.store(true, std::memory_order_release);
   slot.count = own.count;
   slot.length = own.length;
   ring.posted = number + 1;
@@ -74,11 +100,11 @@ int post_all(Engine& engine, Lock& lock, ReceiveRing& ring, ibv_recv_wr* request
 }  // namespace
 
 int make_ring(Engine& engine, SharedReceives& shared, ReceiveRing& ring, std::uint32_t depth,
-              std::uint32_t max_elements) noexcept {
+              std::uint32_t max_elements, std::uint32_t spare) noexcept {
   ring.shared = &shared;
   ring.depth = depth;
   ring.max_elements = max_elements;
-  ring.capacity = std::bit_ceil(std::max(depth, 1u));
+  ring.capacity = std::bit_ceil(std::max(depth + spare, 1u));
   ring.eager_bytes = eager_bytes_for(ring.capacity);
   const std::uint64_t slots = std::uint64_t{ring.capacity} * sizeof(ReceiveSlot);
   const std::uint64_t eager = std::uint64_t{ring.capacity} * ring.eager_bytes;
@@ -137,7 +163,7 @@ void clear_receives(QueuePair& queue_pair) noexcept {
   const std::lock_guard lock{queue_pair.receive_lock};
   ReceiveRing& ring = queue_pair.receives;
   for (std::uint32_t i = 0; i < ring.capacity; ++i) ring.own[i].in_use = false;
-  ring.returned.store(ring.posted);
+  ring.returned.store(ring.posted - ring.skipped);
   ring.shared->taken.store(ring.posted);
 }
 
@@ -153,11 +179,17 @@ Taking take_receive(Segment& segment, SharedReceives& receives, TakenReceive& ta
       std::uint64_t{capacity} * eager_bytes > kSegmentBytes - eager)
     return Taking::broken;
   auto* const base = reinterpret_cast<std::byte*>(&segment);
-  const std::uint32_t number = receives.taken.load(std::memory_order_relaxed);
+  std::uint32_t number = receives.taken.load(std::memory_order_relaxed);
   const auto* const slots_begin = reinterpret_cast<const ReceiveSlot*>(base + slots);
+  for (std::uint32_t skipped = 0;; ++skipped) {
+    const ReceiveSlot& next = slots_begin[number & (capacity - 1)];
+    if (next.sequence.load(std::memory_order_acquire) != number + 1) return Taking::none;
+    if (next.count <= kMaxElements) [[likely]]
+      break;
+    if (next.count != kSkipped || skipped == capacity) return Taking::broken;
+    receives.taken.store(++number, std::memory_order_relaxed);
+  }
   const ReceiveSlot& slot = slots_begin[number & (capacity - 1)];
-  if (slot.sequence.load(std::memory_order_acquire) != number + 1) return Taking::none;
-  if (slot.count > kMaxElements) return Taking::broken;
   // The next message needs the next slot, which was posted long before: it travels meanwhile.
   __builtin_prefetch(&slots_begin[(number + 1) & (capacity - 1)]);
   taken = {number, &slot, base + eager + std::size_t{number & (capacity - 1)} * eager_bytes,
@@ -197,7 +229,8 @@ ibv_srq* create_shared_queue(ibv_pd* domain, ibv_srq_init_attr* init) noexcept {
       queue->index < kSharedQueues ? &engine.segment().shared_receives[queue->index] : nullptr;
   int failed = shared == nullptr || !engine.own().back(shared, sizeof *shared) ? ENOMEM : 0;
   if (failed == 0)
-    failed = make_ring(engine, *shared, queue->receives, init->attr.max_wr, init->attr.max_sge);
+    failed = make_ring(engine, *shared, queue->receives, init->attr.max_wr, init->attr.max_sge,
+                       init->attr.max_wr);
   if (failed != 0) {
     if (shared != nullptr) engine.shared_queues.remove(queue->index);
     errno = failed;

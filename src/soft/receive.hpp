@@ -11,9 +11,11 @@ namespace verbatim::engine {
 
 class Engine;
 
-/// Allocates the rings of a queue pair or shared receive queue. An errno, or 0.
+/// Allocates the rings of a queue pair or shared receive queue. An errno, or 0. `spare`: places for
+/// numbers that may have to be passed over.
 [[nodiscard]] int make_ring(Engine& engine, SharedReceives& shared, ReceiveRing& ring,
-                            std::uint32_t depth, std::uint32_t max_elements) noexcept;
+                            std::uint32_t depth, std::uint32_t max_elements,
+                            std::uint32_t spare = 0) noexcept;
 void free_ring(Engine& engine, ReceiveRing& ring) noexcept;
 
 /// Completes every receive that no peer has used as flushed, oldest first.

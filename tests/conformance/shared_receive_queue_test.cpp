@@ -69,6 +69,29 @@ TEST_F(SharedReceive, ServesTwoQueuePairs) {
   }
 }
 
+// Queue pairs return receives in any order, and each that came back makes room for another.
+TEST_F(SharedReceive, HasRoomAgainWhicheverReceiveCameBack) {
+  SharedReceivers receivers{4};
+  ConnectedPair slow(receivers.domain, receivers.options());
+  ConnectedPair quick(receivers.domain, receivers.options());
+  const std::uint64_t depth = receivers.queue.max_requests();
+  for (std::uint64_t id = 0; id < depth; ++id) receivers.post(id);
+  slow.local.post(send_immediate(7), 1);  // It takes the first, and does not look for long.
+  poll_ok(slow.local.sends);
+  std::uint64_t next = depth;
+  for (std::uint64_t turn = 1; turn <= 5 * depth; ++turn) {
+    quick.local.post(send_immediate(static_cast<std::uint32_t>(turn)), turn);
+    poll_ok(quick.local.sends);
+    const Completion received = poll_ok(quick.remote.receives);
+    EXPECT_EQ(received.id(), WrId{turn}) << "in the order in which they were posted";
+    EXPECT_EQ(received.immediate(), turn);
+    receivers.post(next++);
+  }
+  const Completion late = poll_ok(slow.remote.receives);
+  EXPECT_EQ(late.id(), WrId{0});
+  EXPECT_EQ(late.immediate(), 7u);
+}
+
 TEST_F(SharedReceive, TakesWriteWithImmediate) {
   SharedReceivers receivers;
   ConnectedPair pair(receivers.domain, receivers.options());
