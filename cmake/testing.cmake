@@ -2,9 +2,10 @@
 # Helpers to declare test programs and examples. Each is known to ctest, and is named together with
 # its lane in <build>/tests.manifest (lines "lane<TAB>path"), from where ./test takes it.
 
-# verbatim_test(name LANE lane SOURCES file... [LIBRARIES target...]): one GoogleTest program.
+# verbatim_test(name LANE lane [STRESSED] SOURCES file... [LIBRARIES target...]): one GoogleTest
+# program. STRESSED: VERBATIM_STRESS makes it take so many times as long, and it may.
 function(verbatim_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "LANE" "SOURCES;LIBRARIES")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "STRESSED" "LANE" "SOURCES;LIBRARIES")
   add_executable(${name} ${arg_SOURCES})
   # gtest_main is an archive: a program with its own main() does not pull it in.
   target_link_libraries(${name} PRIVATE
@@ -13,7 +14,7 @@ function(verbatim_test name)
   target_include_directories(${name} PRIVATE
     "${PROJECT_SOURCE_DIR}/src" "${PROJECT_SOURCE_DIR}/tests")
   verbatim_warnings(${name})
-  verbatim_register(${name} ${arg_LANE})
+  verbatim_register(${name} ${arg_LANE} ${arg_STRESSED})
 endfunction()
 
 # verbatim_example(name): examples/name.cpp, a program that exits with 0 when all went well.
@@ -21,14 +22,30 @@ function(verbatim_example name)
   add_executable(${name} ${name}.cpp)
   target_link_libraries(${name} PRIVATE verbatim::verbatim)
   verbatim_warnings(${name})
-  verbatim_register(${name} examples)
+  verbatim_register(${name} examples FALSE)
 endfunction()
 
-# verbatim_register(target lane): what the two helpers above have in common.
-function(verbatim_register target lane)
-  add_test(NAME ${target} COMMAND ${target})
+# verbatim_register(target lane stressed): what the two helpers above have in common.
+function(verbatim_register target lane stressed)
   # 77: "cannot run here", for instance where a device is needed and there is none.
-  set_tests_properties(${target} PROPERTIES LABELS ${lane} SKIP_RETURN_CODE 77 TIMEOUT 300)
+  set(properties LABELS ${lane} SKIP_RETURN_CODE 77)
+  if(stressed)
+    # Known to ctest only when it runs, as VERBATIM_STRESS is.
+    string(JOIN " " properties ${properties})
+    set(script "${CMAKE_CURRENT_BINARY_DIR}/${target}.ctest.cmake")
+    file(GENERATE OUTPUT "${script}" CONTENT
+"set(seconds 300)
+if(\"\$ENV{VERBATIM_STRESS}\" MATCHES \"^[1-9][0-9]*$\")
+  math(EXPR seconds \"300 * \$ENV{VERBATIM_STRESS}\")
+endif()
+add_test(${target} \"$<TARGET_FILE:${target}>\")
+set_tests_properties(${target} PROPERTIES ${properties} TIMEOUT \${seconds})
+")
+    set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES "${script}")
+  else()
+    add_test(NAME ${target} COMMAND ${target})
+    set_tests_properties(${target} PROPERTIES ${properties} TIMEOUT 300)
+  endif()
   set_property(GLOBAL APPEND_STRING PROPERTY verbatim_manifest
     "${lane}\t$<TARGET_FILE:${target}>\n")
 endfunction()

@@ -2,6 +2,7 @@
 #include "survival/conversation.hpp"
 
 #include <array>
+#include <cstring>
 #include <utility>
 
 namespace verbatim::test {
@@ -11,8 +12,26 @@ constexpr std::uint64_t kStanding = 0x5eed;  // The pattern of what peers read.
 
 }  // namespace
 
+SharedSink::SharedSink(const ProtectionDomain& domain, std::size_t places, std::size_t place_bytes)
+    : place_bytes_(place_bytes),
+      memory_(require(domain.allocate(places * place_bytes))),
+      queue_(require(domain.create_shared_receive_queue(
+          {.max_requests = static_cast<std::uint32_t>(places)}))) {
+  for (std::size_t place = 0; place < places; ++place) post(place);
+}
+
+void SharedSink::post(std::size_t place) {
+  require(unsafe::post(queue_, Receive{memory_.scatter(place * place_bytes_, place_bytes_)},
+                       WrId{place}));
+}
+
+std::span<std::byte> SharedSink::bytes(std::size_t place) {
+  return memory_.bytes().subspan(place * place_bytes_, place_bytes_);
+}
+
 Conversation::Conversation(const ProtectionDomain& domain, std::uint64_t seed, Checks checks,
-                           const CompletionQueue& sends, const CompletionQueue& receives)
+                           SharedSink* sink, const CompletionQueue& sends,
+                           const CompletionQueue& receives)
     : random_(seed),
       checks_(checks),
       sends_(sends),
@@ -20,25 +39,29 @@ Conversation::Conversation(const ProtectionDomain& domain, std::uint64_t seed, C
       source_(require(domain.allocate(kWindow * kBytes))),
       sink_(require(domain.allocate(kReceives * kBytes))),
       read_sink_(require(domain.allocate(kWindow * kBytes))),
-      exposed_(require(domain.allocate_shared((kSlots + 1) * kBytes,
-                                              Access::remote_read | Access::remote_write))) {}
+      exposed_(require(domain.allocate_shared(kCounterAt + 8, kRemoteAccess))),
+      shared_sink_(sink) {}
 
 Conversation::Conversation(const ProtectionDomain& domain, Link& link, std::uint64_t seed,
-                           Checks checks)
-    : Conversation(domain, seed, checks, completion_queue(domain.context(), 64),
+                           Checks checks, SharedSink* sink)
+    : Conversation(domain, seed, checks, sink, completion_queue(domain.context(), 64),
                    completion_queue(domain.context(), 64)) {
-  fill(exposed_.quiescent_bytes().last(kBytes), kStanding);
+  fill(exposed_.quiescent_bytes().subspan(kStandingAt, kBytes), kStanding);
   QueuePairOptions options = queue_pair_options(domain, sends_, receives_);
   // A dead peer is to be noticed soon: 4 ms, three times.
   options.ack_timeout = require(AckTimeout::limited(10));
   options.max_ack_retries = require(MaxAckRetries::limited(2));
+  if (sink != nullptr) {
+    options.shared_receive_queue = sink->queue();
+    options.max_receive_requests = options.max_receive_elements = {};
+  }
   auto prepared = require(QueuePair::prepare(options));
   link.send(encode(prepared.endpoint()));
   const Endpoint peer = require(decode_endpoint(link.receive()));
   link.send(encode(exposed_.remote()));
   peer_memory_ = require(decode_remote_memory(link.receive()));
   queue_pair_ = require(std::move(prepared).connect(peer));
-  for (std::size_t place = 0; place < kReceives; ++place) post_receive(place);
+  for (std::size_t place = 0; sink == nullptr && place < kReceives; ++place) post_receive(place);
   link.barrier();  // From here on both can receive.
 }
 
@@ -47,6 +70,7 @@ void Conversation::require_that(const testing::AssertionResult& result) const {
 }
 
 void Conversation::post_receive(std::size_t place) {
+  if (shared_sink_ != nullptr) return shared_sink_->post(place);
   require(unsafe::post(*queue_pair_, Receive{sink_.scatter(place * kBytes, kBytes)}, WrId{place}));
   ++receives_out_;
 }
@@ -54,20 +78,23 @@ void Conversation::post_receive(std::size_t place) {
 void Conversation::post_request() {
   const std::size_t place = requests_ % kWindow;
   const std::size_t bytes = random_.up_to(kBytes);
-  const std::uint64_t kind = random_.up_to(2);
-  is_read_[place] = kind == 0;
+  const auto kind = static_cast<Kind>(random_.up_to(3));
+  kinds_[place] = kind;
   const WrId id{requests_++};
-  if (kind == 0) {
-    const auto from = peer_memory_.sub_region(kSlots * kBytes).value();
+  if (kind == Kind::read) {
+    const auto from = peer_memory_.sub_region(kStandingAt, kBytes).value();
     require(unsafe::post(*queue_pair_, Read{read_sink_.scatter(place * kBytes, kBytes), from}, id));
+  } else if (kind == Kind::add) {
+    const auto at = require(RemoteAtomic::at(peer_memory_.sub_region(kCounterAt, 8).value()));
+    require(unsafe::post(*queue_pair_, FetchAdd{read_sink_.scatter(place * kBytes, 8), at, 1}, id));
   } else {
     const std::uint64_t number = messages_++;
     fill(source_.bytes().subspan(place * kBytes, bytes), number);
     const auto from = source_.gather(place * kBytes, bytes);
     const auto slot = peer_memory_.sub_region(number % kSlots * kBytes, kBytes).value();
     const SendOptions options{.immediate = static_cast<std::uint32_t>(number)};
-    require(kind == 1 ? unsafe::post(*queue_pair_, Send{from, options}, id)
-                      : unsafe::post(*queue_pair_, Write{from, slot, options}, id));
+    require(kind == Kind::send ? unsafe::post(*queue_pair_, Send{from, options}, id)
+                               : unsafe::post(*queue_pair_, Write{from, slot, options}, id));
   }
   ++sends_out_;
 }
@@ -79,28 +106,35 @@ void Conversation::take_sent(const Completion& done) {
     return;
   }
   const std::size_t place = std::to_underlying(done.id()) % kWindow;
-  if (is_read_[place])
-    require_that(holds(read_sink_.bytes().subspan(place * kBytes, kBytes), kStanding));
+  const auto result = read_sink_.bytes().subspan(place * kBytes, kBytes);
+  if (kinds_[place] == Kind::read) require_that(holds(result, kStanding));
+  if (kinds_[place] != Kind::add) return;
+  std::uint64_t old = 0;
+  std::memcpy(&old, result.data(), sizeof old);
+  if (const std::uint64_t before = added_++; checks_ == Checks::all && old != before)
+    give_up("an addition was lost or came twice", Where::current());
 }
 
 void Conversation::take_received(const Completion& done) {
-  --receives_out_;
+  if (shared_sink_ == nullptr) --receives_out_;
+  const std::size_t place = std::to_underlying(done.id()) % kReceives;
   if (!done.ok()) {
     if (!broken_) broken_ = done.status();
+    if (shared_sink_ != nullptr) post_receive(place);
     return;
   }
   const std::uint64_t number = received_++;
-  const std::size_t place = std::to_underlying(done.id()) % kReceives;
   if (checks_ == Checks::all) {
     const std::size_t bytes = done.byte_count().value();
     if (done.immediate() != static_cast<std::uint32_t>(number))
       give_up("a message is missing or came twice", Where::current());
     const auto all = done.opcode() == Opcode::receive_immediate
                          ? exposed_.quiescent_bytes().subspan(number % kSlots * kBytes, kBytes)
-                         : sink_.bytes().subspan(place * kBytes, kBytes);
+                     : shared_sink_ != nullptr ? shared_sink_->bytes(place)
+                                               : sink_.bytes().subspan(place * kBytes, kBytes);
     require_that(holds(all.first(bytes), number));
   }
-  if (!broken_) post_receive(place);
+  if (!broken_ || shared_sink_ != nullptr) post_receive(place);
 }
 
 void Conversation::step() {

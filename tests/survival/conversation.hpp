@@ -1,42 +1,64 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file Endless traffic with one peer: sends, writes with immediate and reads, in a random mix,
-/// every byte of it checked.
+/// \file Endless traffic with one peer: sends, writes with immediate, reads and atomics, in a
+/// random mix, every byte of it checked.
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <span>
 
 #include "conformance/peer_session.hpp"
 #include "support/connected_pair.hpp"
 #include "support/pattern.hpp"
+#include "verbatim/verbs/shared_receive_queue.hpp"
 
 namespace verbatim::test {
+
+/// Receives that several conversations take from, and their memory.
+class SharedSink {
+ public:
+  SharedSink(const ProtectionDomain& domain, std::size_t places, std::size_t place_bytes);
+  void post(std::size_t place);
+  [[nodiscard]] std::span<std::byte> bytes(std::size_t place);
+  [[nodiscard]] const SharedReceiveQueue& queue() const noexcept { return queue_; }
+
+ private:
+  std::size_t place_bytes_;
+  Buffer memory_;
+  SharedReceiveQueue queue_;
+};
 
 class Conversation {
  public:
   enum class Checks : std::uint8_t { all, none };
+  static constexpr std::size_t kBytes = 4096;  // Of a message, at most.
+  static constexpr std::size_t kReceives = 8;  // So many messages may be unseen.
 
-  /// Both sides make one, over a link between them: connects.
+  /// Both sides make one, over a link between them: connects. Without a `sink` it has receives of
+  /// its own.
   Conversation(const ProtectionDomain& domain, Link& link, std::uint64_t seed,
-               Checks checks = Checks::all);
+               Checks checks = Checks::all, SharedSink* sink = nullptr);
 
   /// Takes what has come and posts what there is room for. Throws when a byte is wrong.
   void step();
 
   /// The first bad completion, if there was one: from then on nothing is posted.
   [[nodiscard]] std::optional<WorkStatus> broken() const noexcept { return broken_; }
-  /// Whether every request has completed.
-  [[nodiscard]] bool is_drained() const noexcept { return sends_out_ == 0 && receives_out_ == 0; }
+  /// Whether every request has completed. Shared receives stay: others need them.
+  [[nodiscard]] bool is_drained() const noexcept {
+    return sends_out_ == 0 && (shared_sink_ != nullptr || receives_out_ == 0);
+  }
   /// Messages that came and were right.
   [[nodiscard]] std::uint64_t received() const noexcept { return received_; }
 
  private:
-  static constexpr std::size_t kBytes = 4096;  // Of a message, at most.
-  static constexpr std::size_t kWindow = 4;    // Requests at a time.
-  static constexpr std::size_t kReceives = 8;  // So many messages may be unseen.
-  static constexpr std::size_t kSlots = 16;    // For the peer's writes: more than those.
+  enum class Kind : std::uint8_t { read, send, write, add };
+  static constexpr std::size_t kWindow = 4;  // Requests at a time.
+  static constexpr std::size_t kSlots = 16;  // For the peer's writes: more than it has receives.
+  static constexpr std::size_t kStandingAt = kSlots * kBytes;       // What peers read,
+  static constexpr std::size_t kCounterAt = (kSlots + 1) * kBytes;  // and what they add to.
 
-  Conversation(const ProtectionDomain& domain, std::uint64_t seed, Checks checks,
+  Conversation(const ProtectionDomain& domain, std::uint64_t seed, Checks checks, SharedSink* sink,
                const CompletionQueue& sends, const CompletionQueue& receives);
   void post_receive(std::size_t place);
   void post_request();
@@ -51,13 +73,15 @@ class Conversation {
   Buffer source_;
   Buffer sink_;
   Buffer read_sink_;
-  verbatim::SharedRegion exposed_;  // kSlots places for writes, then one for reads.
+  verbatim::SharedRegion exposed_;  // kSlots places for writes, one for reads, a counter.
+  SharedSink* shared_sink_;
   RemoteMemoryRegion peer_memory_;
   std::optional<QueuePair> queue_pair_;
-  std::array<bool, kWindow> is_read_{};
+  std::array<Kind, kWindow> kinds_{};
   std::uint64_t requests_ = 0;
   std::uint64_t messages_ = 0;
   std::uint64_t received_ = 0;
+  std::uint64_t added_ = 0;  // To the peer's counter; nobody else adds to it.
   std::size_t sends_out_ = 0;
   std::size_t receives_out_ = 0;
   std::optional<WorkStatus> broken_;

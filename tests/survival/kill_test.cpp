@@ -7,36 +7,53 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <optional>
 #include <thread>
 
 #include "support/seed.hpp"
 #include "survival/conversation.hpp"
+#include "survival/datagrams.hpp"
 #include "survival/process.hpp"
 
 namespace verbatim::test {
 
-/// Arguments: the seed. Links: to the two others. Said: r (ready), o (the other lives on). Heard:
-/// g (go), 0 or 1 (which of the others was killed), q (quit).
+/// Arguments: the seed; "own" or "shared": which receives, and with shared ones datagrams too.
+/// Links: to the two others. Said: r (ready), o (the other lives on). Heard: g (go), 0 or 1 (which
+/// of the others was killed), q (quit).
 int play_mesh(const std::vector<std::string>& role) {
   const std::uint64_t seed = std::stoull(role.at(1));
   const Control control{kControlFd};
   const ProtectionDomain domain = require(open_context().allocate_domain());
   Link links[] = {Link{kFirstLinkFd}, Link{kFirstLinkFd + 1}};
-  Conversation first{domain, links[0], seed};
-  Conversation second{domain, links[1], seed + 1};
+  const bool shared = role.at(2) == "shared";
+  std::optional<SharedSink> sink;
+  if (shared) sink.emplace(domain, Conversation::kReceives, Conversation::kBytes);
+  SharedSink* const from = shared ? &*sink : nullptr;
+  Conversation first{domain, links[0], seed, Conversation::Checks::all, from};
+  Conversation second{domain, links[1], seed + 1, Conversation::Checks::all, from};
   Conversation* const others[] = {&first, &second};
+  std::optional<DatagramTalk> datagrams[2];
+  for (std::size_t i = 0; shared && i < 2; ++i)
+    datagrams[i].emplace(domain, links[i], seed + 2 + i);
+  const auto datagrams_of = [&](std::size_t other) {
+    return datagrams[other] ? datagrams[other]->received() : 0;
+  };
   control.say('r');
   if (control.hear() != 'g') return 1;
   constexpr std::uint64_t kMore = 30;
   std::optional<std::size_t> victim;
   std::uint64_t goal = 0;
+  std::uint64_t datagram_goal = 0;
   for (bool reported = false;;) {
     for (Conversation* const each : others) each->step();
+    for (auto& each : datagrams)
+      if (each) each->step();
     std::this_thread::yield();
     if (const auto word = control.overhear()) {
       if (*word == 'q') return 0;
       victim = static_cast<std::size_t>(*word - '0');
       goal = others[1 - *victim]->received() + kMore;
+      datagram_goal = shared ? datagrams_of(1 - *victim) + kMore : 0;
     }
     if (!victim || reported) continue;
     const Conversation& dead = *others[*victim];
@@ -44,7 +61,9 @@ int play_mesh(const std::vector<std::string>& role) {
     if (alive.broken())
       give_up("the wrong connection broke: " + std::string{to_string(*alive.broken())},
               Where::current());
-    if (!dead.broken() || !dead.is_drained() || alive.received() < goal) continue;
+    if (!dead.broken() || !dead.is_drained() || alive.received() < goal ||
+        datagrams_of(1 - *victim) < datagram_goal)
+      continue;
     if (*dead.broken() != WorkStatus::retry_exceeded && *dead.broken() != WorkStatus::flushed)
       give_up("an odd end: " + std::string{to_string(*dead.broken())}, Where::current());
     control.say('o');
@@ -55,28 +74,29 @@ int play_mesh(const std::vector<std::string>& role) {
 namespace {
 
 /// Three processes that talk to each other.
-std::vector<Process> start_mesh(std::uint64_t seed) {
+std::vector<Process> start_mesh(std::uint64_t seed, const char* receives = "own") {
   const auto [a, b] = socket_pair();
   const auto [c, d] = socket_pair();
   const auto [e, f] = socket_pair();
   std::vector<Process> all;
-  all.push_back(Process::start({"mesh", std::to_string(seed)}, {a, c}));
-  all.push_back(Process::start({"mesh", std::to_string(seed + 10)}, {b, e}));
-  all.push_back(Process::start({"mesh", std::to_string(seed + 20)}, {d, f}));
+  all.push_back(Process::start({"mesh", std::to_string(seed), receives}, {a, c}));
+  all.push_back(Process::start({"mesh", std::to_string(seed + 10), receives}, {b, e}));
+  all.push_back(Process::start({"mesh", std::to_string(seed + 20), receives}, {d, f}));
   for (const Process& each : all)
     if (each.control().hear() != 'r') give_up("not ready", Where::current());
   for (const Process& each : all) each.control().say('g');
   return all;
 }
 
-TEST(Killed, ProcessTakesNobodyWithIt) {
+/// Kills one of three, so many times.
+void kill_one(const char* receives, unsigned rounds) {
   const std::uint64_t start = seed();
   SCOPED_TRACE(replay(start));
   Random random{start};
   const SoftDirectory directory;
-  for (unsigned round = 0; round < 100 * stress_factor(); ++round) {
+  for (unsigned round = 0; round < rounds * stress_factor(); ++round) {
     SCOPED_TRACE("round " + std::to_string(round));
-    std::vector<Process> all = start_mesh(random.next() >> 8);
+    std::vector<Process> all = start_mesh(random.next() >> 8, receives);
     const std::chrono::microseconds moment{random.up_to(3000)};
     std::this_thread::sleep_for(moment);  // wait: the random moment at which the process dies
     const std::size_t victim = random.up_to(2);
@@ -93,6 +113,10 @@ TEST(Killed, ProcessTakesNobodyWithIt) {
     ASSERT_TRUE(directory.is_gone()) << "the last one out leaves nothing";
   }
 }
+
+TEST(Killed, ProcessTakesNobodyWithIt) { kill_one("own", 100); }
+
+TEST(Killed, ProcessWithSharedReceivesAndDatagramsTakesNobodyWithIt) { kill_one("shared", 50); }
 
 TEST(Killed, EverythingIsReclaimedByTheNextStart) {
   const SoftDirectory directory;
