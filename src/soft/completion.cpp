@@ -168,7 +168,7 @@ bool push_remote(Engine& engine, Peer& peer, std::uint32_t index,
   const std::uint64_t ring = queue.ring;
   // The peer's numbers decide where we write: in its segment, and nowhere else.
   const bool sane = capacity != 0 && (capacity & (capacity - 1)) == 0 && ring >= kRingsOffset &&
-                    ring < kSegmentBytes &&
+                    ring < kSegmentBytes && ring % alignof(CompletionEntry) == 0 &&
                     std::uint64_t{capacity} * sizeof(CompletionEntry) <= kSegmentBytes - ring;
   if (!sane) {
     release(queue.lock);

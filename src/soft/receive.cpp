@@ -174,7 +174,8 @@ Taking take_receive(Segment& segment, SharedReceives& receives, TakenReceive& ta
   const std::uint64_t eager = receives.eager;
   // The peer's numbers decide where we look and write: inside its segment, and nowhere else.
   if (capacity == 0 || (capacity & (capacity - 1)) != 0 || slots < kRingsOffset ||
-      slots >= kSegmentBytes || eager < kRingsOffset || eager >= kSegmentBytes ||
+      slots >= kSegmentBytes || slots % alignof(ReceiveSlot) != 0 || eager < kRingsOffset ||
+      eager >= kSegmentBytes ||
       std::uint64_t{capacity} * sizeof(ReceiveSlot) > kSegmentBytes - slots ||
       std::uint64_t{capacity} * eager_bytes > kSegmentBytes - eager)
     return Taking::broken;

@@ -200,6 +200,21 @@ TEST_F(Forged, LengthsBeyondTheReceiveAreRefused) {
   }
 }
 
+// An atomic across two cache lines is none, or a signal.
+TEST_F(Forged, RingAtAnOddPlaceIsRefused) {
+  post_receive(kBytes);
+  engine::Peer& self = *engine.peers().find(engine.own().slot());
+  for (const std::uint64_t shift : {1u, 2u, 32u}) {
+    queue.shared->ring += shift;
+    const bool pushed =
+        engine::push_remote(engine, self, queue.index, entry(kBytes, engine::Payload::placed));
+    queue.shared->ring -= shift;
+    EXPECT_FALSE(pushed) << shift;
+  }
+  push(entry(kBytes, engine::Payload::placed));
+  EXPECT_TRUE(poll());
+}
+
 TEST_F(Forged, OpcodesThatCompleteNoReceiveAreRefused) {
   post_receive(kBytes);
   for (const int opcode : {int{IBV_WC_SEND}, int{IBV_WC_RDMA_READ}, 77, 255}) {
