@@ -126,6 +126,7 @@ void set_behaviour(Behaviour behaviour) {
   now_state.calls = 0;
   now_state.down_until.store(0);
   engine::unusual.store(engine::differs(behaviour));
+  engine::own_changes.fetch_add(1);
   now_state.behaviour = std::move(behaviour);
 }
 

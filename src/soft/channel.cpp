@@ -135,6 +135,7 @@ ibv_cq* create_completion_queue(ibv_context* raw, int depth, void* user, ibv_com
   shared.armed.store(0);
   shared.own_count.store(0);
   shared.channel = channel != nullptr ? reinterpret_cast<CompletionChannel*>(channel)->number : 0;
+  queue->has_channel = channel != nullptr;
   shared.generation.fetch_add(1);
   ibv_cq& handle = *queue->handle();
   handle.context = raw;

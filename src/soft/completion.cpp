@@ -119,7 +119,8 @@ bool take_shared(Engine& engine, CompletionQueue& queue, OwnCompletion& out) noe
                   .dlid_path_bits = 0};
         out.queue_pair = queue_pair;
         out.number = claim.slot;
-        out.is_send = false;
+        out.is_receive = true;
+        out.is_rare = true;
         // Last: from now on the thread that posts may use the place again.
         receive->in_use.store(false, std::memory_order_release);
       }
@@ -130,19 +131,14 @@ bool take_shared(Engine& engine, CompletionQueue& queue, OwnCompletion& out) noe
   }
 }
 
-/// The program has seen it: the request's place in its queue is free again.
-void retire(const OwnCompletion& done) noexcept {
-  if (done.is_send) {
-    done.queue_pair->retired.store(done.number + 1, std::memory_order_release);
-  } else {
-    QueuePair& queue_pair = *done.queue_pair;
-    if (queue_pair.shared_receives != nullptr) {  // Completion queues share it: an atomic.
-      queue_pair.shared_receives->receives.returned.fetch_add(1, std::memory_order_release);
-      return;
-    }
-    std::atomic<std::uint32_t>& returned = queue_pair.receives.returned;
-    returned.store(returned.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+/// The program has seen it: the receive's place in its queue is free again.
+void retire_receive(QueuePair& queue_pair) noexcept {
+  if (queue_pair.shared_receives != nullptr) {  // Completion queues share it: an atomic.
+    queue_pair.shared_receives->receives.returned.fetch_add(1, std::memory_order_release);
+    return;
   }
+  std::atomic<std::uint32_t>& returned = queue_pair.receives.returned;
+  returned.store(returned.load(std::memory_order_relaxed) + 1, std::memory_order_release);
 }
 
 }  // namespace
@@ -151,6 +147,12 @@ void overrun_queue(CompletionQueue& queue) noexcept {
   if (queue.overrun.exchange(true)) return;
   raise_event(Context::of(queue.raw.context), IBV_EVENT_CQ_ERR, queue.handle());
   queue.engine->segment().attention.store(1);  // Its queue pairs go to the error state.
+}
+
+bool has_room(const CompletionQueue& queue, std::uint32_t count) noexcept {
+  const std::uint32_t of_peers =
+      queue.shared->tail.load() - queue.shared_head.load(std::memory_order_relaxed);
+  return count + of_peers < queue.depth;
 }
 
 void notify_own(CompletionQueue& queue, bool solicited) noexcept {
@@ -230,50 +232,88 @@ void purge(Engine& engine, CompletionQueue& queue, const QueuePair& gone) noexce
   for (std::uint32_t at = queue.head; at != queue.tail; ++at) {
     const OwnCompletion& done = queue.ring[at & (queue.capacity - 1)];
     if (done.queue_pair == &gone) {
-      if (!done.is_send) retire(done);
+      if (done.is_receive) retire_receive(*done.queue_pair);
       continue;
     }
     queue.ring[kept++ & (queue.capacity - 1)] = done;
   }
+  for (std::uint32_t at = kept; at != queue.tail; ++at) queue.ring[at & (queue.capacity - 1)] = {};
   queue.tail.store(kept);
   queue.shared->own_count.store(kept - queue.head, std::memory_order_relaxed);
 }
 
 namespace {
 
-/// There seems to be something to take.
-[[gnu::noinline]] int take(CompletionQueue& queue, int count, ibv_wc* completions) noexcept {
-  const std::lock_guard lock{queue.lock};
-  int taken = 0;
+/// Hands out any completions, behind `taken` of `count`. The lock is held, and released here.
+[[gnu::noinline]] int take_any(CompletionQueue& queue, int count, ibv_wc* completions,
+                               int taken) noexcept {
+  const std::lock_guard lock{queue.lock, std::adopt_lock};
   std::uint32_t head = queue.head.load(std::memory_order_relaxed);
   const std::uint32_t tail = queue.tail.load(std::memory_order_relaxed);
   for (; taken < count && head != tail; ++head, ++taken) {
-    const OwnCompletion& done = queue.ring[head & (queue.capacity - 1)];
-    completions[taken] = done.wc;
-    retire(done);
+    OwnCompletion& done = queue.ring[head & (queue.capacity - 1)];
+    *completions++ = done.wc;
+    if (done.is_receive)
+      retire_receive(*done.queue_pair);
+    else
+      done.queue_pair->retired.store(done.number + 1, std::memory_order_release);
+    if (done.is_rare) done = {};
   }
   queue.head.store(head, std::memory_order_relaxed);
   queue.shared->own_count.store(tail - head, std::memory_order_relaxed);
   OwnCompletion done;
   for (; taken < count && take_shared(*queue.engine, queue, done); ++taken) {
-    completions[taken] = done.wc;
-    retire(done);
+    *completions++ = done.wc;
+    retire_receive(*done.queue_pair);
   }
   return taken;
 }
 
+/// Whether a peer wrote the next entry of the shared ring.
+[[gnu::always_inline]] inline bool peers_wrote(const CompletionQueue& queue) noexcept {
+  const std::uint32_t next = queue.shared_head.load(std::memory_order_relaxed);
+  return queue.entries[next & (queue.capacity - 1)].sequence.load(std::memory_order_relaxed) ==
+         next + 1;
+}
+
+[[gnu::noinline, gnu::cold]] int poll_after_progress(CompletionQueue& queue, int count,
+                                                     ibv_wc* completions) noexcept {
+  queue.engine->progress();
+  queue.lock.lock();
+  return take_any(queue, count, completions, 0);
+}
+
 }  // namespace
 
-// Short, because programs call it again and again until there is something.
+// Short, because programs call it again and again until there is something, and a leaf: what is
+// not a completion of a send, or not alone, is for others.
 int poll(ibv_cq* raw, int count, ibv_wc* completions) noexcept {
   CompletionQueue& queue = CompletionQueue::of(raw);
-  queue.engine->progress();
-  const std::uint32_t next = queue.shared_head.load(std::memory_order_relaxed);
-  if (queue.head.load(std::memory_order_relaxed) == queue.tail.load(std::memory_order_acquire) &&
-      queue.entries[next & (queue.capacity - 1)].sequence.load(std::memory_order_relaxed) !=
-          next + 1)
-    return 0;
-  return take(queue, count, completions);
+  if (queue.engine->has_work() || count <= 0) [[unlikely]]
+    return poll_after_progress(queue, count, completions);
+  const bool has_own =
+      queue.head.load(std::memory_order_relaxed) != queue.tail.load(std::memory_order_acquire);
+  if (!has_own && !peers_wrote(queue)) return 0;
+  if (!queue.lock.try_lock()) [[unlikely]]
+    return poll_after_progress(queue, count, completions);
+  const std::uint32_t head = queue.head.load(std::memory_order_relaxed);
+  const std::uint32_t ready = queue.tail.load(std::memory_order_relaxed) - head;
+  const std::uint32_t wanted = std::min(ready, static_cast<std::uint32_t>(count));
+  std::uint32_t taken = 0;
+  for (; taken != wanted; ++taken, ++completions) {
+    const OwnCompletion& done = queue.ring[(head + taken) & (queue.capacity - 1)];
+    if (done.is_rare) [[unlikely]]
+      break;
+    *completions = done.wc;
+    done.queue_pair->retired.store(done.number + 1, std::memory_order_release);
+  }
+  queue.head.store(head + taken, std::memory_order_relaxed);
+  queue.shared->own_count.store(ready - taken, std::memory_order_relaxed);
+  const auto done = static_cast<int>(taken);
+  if (done != count && (taken != ready || peers_wrote(queue))) [[unlikely]]
+    return take_any(queue, count, completions, done);
+  queue.lock.unlock();
+  return done;
 }
 
 int arm(ibv_cq* raw, int only_solicited) noexcept {

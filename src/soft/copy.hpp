@@ -7,7 +7,43 @@
 #include <cstddef>
 #include <cstdint>
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define VERBATIM_SOFT_SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || \
+    __has_feature(memory_sanitizer)
+#define VERBATIM_SOFT_SANITIZED 1
+#endif
+#endif
+
+#if defined(VERBATIM_SOFT_SANITIZED) && !defined(VERBATIM_SOFT_PLAIN_COPY)
+#define VERBATIM_SOFT_HIDDEN 1
+#endif
+
+// clang instruments atomics in a no_sanitize function all the same, unless told so.
+#if !defined(VERBATIM_SOFT_HIDDEN)
+#define VERBATIM_UNSEEN
+#elif defined(__clang__)
+#define VERBATIM_UNSEEN \
+  __attribute__((disable_sanitizer_instrumentation, no_sanitize("undefined"), noinline))
+#else
+#define VERBATIM_UNSEEN __attribute__((no_sanitize("address", "thread", "undefined"), noinline))
+#endif
+
 namespace verbatim::engine {
+
+/// Eight bytes at any address, of any type.
+struct [[gnu::packed, gnu::may_alias]] Chunk {
+  std::uint64_t value;
+};
+inline constexpr std::uint32_t kWordBytes = sizeof(Chunk);
+
+/// Copies a word. Release: what was copied before is visible before. On x86 a plain store, aligned
+/// or not.
+VERBATIM_UNSEEN inline void publish_word(std::byte* to, const std::byte* from) noexcept {
+  __atomic_thread_fence(__ATOMIC_RELEASE);
+  reinterpret_cast<volatile Chunk*>(to)->value = reinterpret_cast<const Chunk*>(from)->value;
+}
 
 /// Copies, in any order of bytes.
 void copy_bytes(std::byte* to, const std::byte* from, std::size_t size) noexcept;

@@ -46,7 +46,11 @@ std::uint64_t now_ns() noexcept {
 }
 
 Engine::Engine(const Directory& directory, std::unique_ptr<OwnSegment> own)
-    : directory_(directory), own_(std::move(own)), peers_(directory), tag_(own_->tag()) {
+    : directory_(directory),
+      own_(std::move(own)),
+      segment_(&own_->shared()),
+      peers_(directory),
+      tag_(own_->tag()) {
   peers_.add_self(own_->shared(), own_->trusted_regions());
 }
 

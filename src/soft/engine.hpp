@@ -57,7 +57,7 @@ class Engine {
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  [[nodiscard]] Segment& segment() noexcept { return own_->shared(); }
+  [[nodiscard]] Segment& segment() noexcept { return *segment_; }
   [[nodiscard]] OwnSegment& own() noexcept { return *own_; }
   [[nodiscard]] Peers& peers() noexcept { return peers_; }
   [[nodiscard]] std::uint32_t tag() const noexcept { return tag_; }
@@ -81,9 +81,12 @@ class Engine {
   /// Looks after waiting requests and peers' cries for attention, if there are any. Called from
   /// every poll: a polling program never depends on the helper.
   void progress() noexcept {
-    if (waiting_count_.load(std::memory_order_relaxed) != 0 ||
-        segment().attention.load(std::memory_order_relaxed) != 0) [[unlikely]]
+    if (has_work()) [[unlikely]]
       progress_slowly();
+  }
+  [[nodiscard]] bool has_work() const noexcept {
+    return waiting_count_.load(std::memory_order_relaxed) != 0 ||
+           segment_->attention.load(std::memory_order_relaxed) != 0;
   }
   /// The open contexts, for events that concern them all.
   void add_context(Context* context);
@@ -102,6 +105,7 @@ class Engine {
 
   Directory directory_;
   std::unique_ptr<OwnSegment> own_;
+  Segment* segment_;  // In `own_`.
   Peers peers_;
   std::uint32_t tag_;
   std::mutex helper_mutex_;

@@ -6,6 +6,7 @@
 #include "soft/completion.hpp"
 #include "soft/copy.hpp"
 #include "soft/engine.hpp"
+#include "soft/express.hpp"
 #include "soft/memory.hpp"
 #include "soft/pieces.hpp"
 #include "soft/queue_pair.hpp"
@@ -389,37 +390,7 @@ Outcome datagram(QueuePair& from, const ibv_send_wr& request) noexcept {
   return outcome.verdict == Verdict::done && outcome.status == IBV_WC_LOC_LEN_ERR ? outcome : sent;
 }
 
-/// What most requests are: one element, both sides mapped here, nothing amiss. False: nothing was
-/// done, and the long way finds out why.
-bool copy_at_once(QueuePair& from, const ibv_send_wr& request, Visit& visit) noexcept {
-  const bool reads = request.opcode == IBV_WR_RDMA_READ;
-  if ((!reads && request.opcode != IBV_WR_RDMA_WRITE) || request.num_sge != 1) return false;
-  const ibv_sge& element = *request.sg_list;
-  const std::uint32_t size = element.length;
-  if (size == 0 || size > from.max_message) return false;
-  const std::uint32_t local_access = reads ? unsigned{IBV_ACCESS_LOCAL_WRITE} : 0u;
-  Location here;
-  if ((request.send_flags & IBV_SEND_INLINE) != 0) {
-    here.direct = reinterpret_cast<std::byte*>(element.addr);
-  } else if (!locate_here(*from.self, {element.lkey, from.domain, local_access, element.addr, size},
-                          here)) {
-    return false;
-  }
-  if (!visit.enter()) return false;
-  const std::uint32_t access = reads ? IBV_ACCESS_REMOTE_READ : IBV_ACCESS_REMOTE_WRITE;
-  Location there;
-  if ((from.target->access & access) != access ||
-      !locate_here(
-          *from.peer,
-          {request.wr.rdma.rkey, from.target->domain, access, request.wr.rdma.remote_addr, size},
-          there) ||
-      there.direct == nullptr)
-    return false;
-  copy_last_word_last(reads ? here.direct : there.direct, reads ? there.direct : here.direct, size);
-  return true;
-}
-
-Outcome execute_at_length(QueuePair& from, const ibv_send_wr& request, Visit& visit) noexcept {
+Outcome run(QueuePair& from, const ibv_send_wr& request, Visit& visit) noexcept {
   switch (request.opcode) {
     case IBV_WR_SEND:
     case IBV_WR_SEND_WITH_IMM: return send(from, request, visit);
@@ -434,15 +405,14 @@ Outcome execute_at_length(QueuePair& from, const ibv_send_wr& request, Visit& vi
 
 }  // namespace
 
-bool Visit::wait(std::uint64_t us) noexcept {
+bool Visit::wait() noexcept {
   LongWord& entered = from_.target->entered;
   for (Backoff backoff; backoff.rounds() < 100'000; backoff.wait()) {
-    std::uint64_t occupant = 0;
-    if (entered.compare_exchange_strong(occupant, us)) return true;
-    if (backoff.rounds() % 1024 == 1023 &&
-        !from_.engine->peers().is_alive(static_cast<std::uint32_t>(occupant)) &&
-        entered.compare_exchange_strong(occupant, us))
-      return true;
+    if (step_in()) return true;
+    if (backoff.rounds() % 1024 != 1023) continue;
+    std::uint64_t occupant = entered.load();
+    if (occupant != 0 && !from_.engine->peers().is_alive(static_cast<std::uint32_t>(occupant)))
+      entered.compare_exchange_strong(occupant, 0);  // The dead do not leave.
   }
   return false;
 }
@@ -450,13 +420,12 @@ bool Visit::wait(std::uint64_t us) noexcept {
 Outcome execute(QueuePair& from, const ibv_send_wr& request, Visit& visit) noexcept {
   if (from.raw.qp_type == IBV_QPT_UD) return datagram(from, request);
   if (from.target == nullptr) return not_ready();
-  Outcome outcome = copy_at_once(from, request, visit)
-                        ? done(IBV_WC_SUCCESS, request.sg_list->length)
-                        : execute_at_length(from, request, visit);
+  Outcome outcome = run(from, request, visit);
   // Before a success is told, or a failure explained.
-  const bool told = from.signal_all || (request.send_flags & IBV_SEND_SIGNALED) != 0 ||
-                    outcome.verdict != Verdict::done || outcome.status != IBV_WC_SUCCESS;
-  if (told && !visit.finds_life()) [[unlikely]]
+  const bool told = is_told(from, request) || outcome.verdict != Verdict::done ||
+                    outcome.status != IBV_WC_SUCCESS;
+  // A copy into the memory of a dead process succeeds; only the kernel knows better.
+  if (told && !from.peer->seems_alive()) [[unlikely]]
     outcome = done(IBV_WC_RETRY_EXC_ERR);
   if (from.raw.qp_type == IBV_QPT_RC) [[likely]]
     return outcome;

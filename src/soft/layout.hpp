@@ -175,8 +175,9 @@ struct Segment {
   Word helper_serves;           // the owner's helper thread answers relay requests
   alignas(64) Word doorbell;    // rung by peers; the helper sleeps on it
   Word helper_sleeps;
-  Word attention;            // some object's cry for its owner is set
-  alignas(64) Word atomics;  // lock: atomics on memory that not every process maps
+  Word attention;                // some object's cry for its owner is set
+  alignas(64) LongWord changes;  // of what requesters may have learnt; see known_ranges.hpp
+  alignas(64) Word atomics;      // lock: atomics on memory that not every process maps
   alignas(64) RelayBox relay;
   MemoryObject objects[kMemoryObjects];
   SharedCompletionQueue completion_queues[kCompletionQueues];

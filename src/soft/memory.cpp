@@ -242,6 +242,7 @@ void publish(Engine& engine, Region& region, std::uint64_t base, unsigned access
 int revoke_key(Engine& engine, Region& region) noexcept {
   region.trusted->key.store(0);
   region.shared->key.store(0);
+  count_change(engine.segment());
   const int busy = wait_for_requesters(engine, reinterpret_cast<Domain*>(region.raw.pd)->id);
   if (busy != 0) {
     region.trusted->key.store(region.raw.rkey);

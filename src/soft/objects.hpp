@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "soft/behaviour.hpp"
+#include "soft/known_ranges.hpp"
 #include "soft/layout.hpp"
 #include "soft/peers.hpp"
 #include "soft/spin.hpp"
@@ -77,12 +78,14 @@ struct CompletionChannel {
   std::atomic<std::uint32_t> users{0};
 };
 
-/// A completion of this process's own making: of a send, or of a flushed receive.
+/// A completion of this process's own making: of a send, or of a flushed receive. A free place in
+/// the ring has 0 wherever the success of a send has: those are many, and do not write it again.
 struct OwnCompletion {
   ibv_wc wc{};  // As the program gets it: polling copies it.
   QueuePair* queue_pair = nullptr;
   std::uint32_t number = 0;  // Of the request in its queue: polling retires up to it.
-  bool is_send = false;
+  bool is_receive = false;
+  bool is_rare = false;  // Not the success of a send: its place is to be cleaned.
 };
 
 struct CompletionQueue {
@@ -94,6 +97,7 @@ struct CompletionQueue {
   SpinLock lock;             // Guards what follows, and the consumer's side of the shared ring.
   std::uint32_t capacity;    // Of both rings, a power of two.
   std::uint32_t depth;       // What may be in them together.
+  bool has_channel = false;
   std::atomic<std::uint32_t> head{0};
   std::atomic<std::uint32_t> tail{0};
   std::atomic<std::uint32_t> shared_head{0};
@@ -177,7 +181,7 @@ struct QueuePair {
   std::uint32_t domain;
   ibv_qp_attr attributes{};
   ibv_qp_cap limits{};
-  bool signal_all = false;
+  unsigned signal_all = 0;  // IBV_SEND_SIGNALED for a queue pair whose requests all are.
   CompletionQueue* send_queue;
   CompletionQueue* receive_queue;
   SharedReceiveQueue* shared_receives = nullptr;
@@ -186,16 +190,19 @@ struct QueuePair {
 
   Peer* self = nullptr;
   std::uint32_t max_message = 0;
-  std::uint64_t visits = 0;  // Into the target; see Visit.
+  std::uint64_t last_entry = 0;  // Into the target: {running count, our tag}; see Visit.
 
   // Where requests go. Set on the way to RTR.
   Peer* peer = nullptr;
   SharedQueuePair* target = nullptr;
   std::uint32_t target_number = 0;
+  const LongWord* peer_changes = nullptr;  // Its counter; for ourselves the private one.
+  Known known;                             // Of a queue pair that has nothing waiting.
 
   // Running numbers of the send queue. Slots are free again when a completion was *polled*.
   std::uint32_t posted = 0;
   std::atomic<std::uint32_t> retired{0};
+  std::uint32_t full_at = 0;  // At least so many may be posted: see is_full().
 
   // Requests that wait, oldest first: for a receive at the peer, for the peer itself.
   std::unique_ptr<Waiting[]> waiting;
@@ -213,11 +220,13 @@ struct QueuePair {
   [[nodiscard]] static QueuePair& of(ibv_qp* handle) noexcept {
     return *reinterpret_cast<QueuePair*>(handle);
   }
-  // The state is in the public structure, where other threads look: always through these.
+  // The state is in the public structure, where other threads look: always through these. Changed
+  // under the lock.
   [[nodiscard]] ibv_qp_state state() noexcept {
     return std::atomic_ref{raw.state}.load(std::memory_order_relaxed);
   }
   void set_state(ibv_qp_state state) noexcept {
+    known.forget();
     std::atomic_ref{raw.state}.store(state, std::memory_order_relaxed);
   }
   /// The ring that its receives come from: its own, or the shared queue's.

@@ -60,7 +60,16 @@ bool Peer::is_alive() noexcept {
   if (dead_.load()) return false;
   if (Directory::is_held(fd_)) return true;
   dead_.store(true);
+  alive_until_.store(0);
   return false;
+}
+
+bool Peer::ask_whether_alive() noexcept {
+  // First the time, then the question: a death in between is found out at the next one.
+  const std::uint64_t until = is_self() ? ~std::uint64_t{0} : ticks() + kTicksPerQuestion;
+  if (!is_alive()) return false;
+  alive_until_.store(until, std::memory_order_relaxed);
+  return true;
 }
 
 bool Peer::has_memory() const noexcept {

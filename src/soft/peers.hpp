@@ -46,13 +46,9 @@ class Peer {
   /// Asks the kernel (about 0.2 us). Once dead, always dead.
   [[nodiscard]] bool is_alive() noexcept;
   /// As is_alive(), but asks at most once a millisecond: for the data path.
-  [[nodiscard]] bool seems_alive() noexcept {
-    const std::uint64_t now = ticks();
-    if (now - asked_at_.load(std::memory_order_relaxed) < kTicksPerQuestion) [[likely]] {
-      return !dead_.load(std::memory_order_relaxed);
-    }
-    asked_at_.store(now, std::memory_order_relaxed);
-    return is_alive();
+  [[nodiscard]] bool seems_alive() noexcept { return was_alive_lately() || ask_whether_alive(); }
+  [[nodiscard]] bool was_alive_lately() const noexcept {
+    return ticks() < alive_until_.load(std::memory_order_relaxed);
   }
 
   /// Whether its memory is still there: a process that dies loses it before its lock. Slow.
@@ -97,6 +93,7 @@ class Peer {
   [[nodiscard]] bool current(std::uint32_t index, const Mapping& mapping) const noexcept {
     return segment_->objects[index].inode == mapping.inode;
   }
+  [[gnu::cold]] bool ask_whether_alive() noexcept;
   [[nodiscard]] std::byte* map_object(std::uint32_t index) noexcept;
 
   Segment* segment_;
@@ -106,7 +103,7 @@ class Peer {
   std::uint32_t pid_;
   MemoryPath path_;
   std::atomic<bool> dead_{false};
-  std::atomic<std::uint64_t> asked_at_{0};
+  std::atomic<std::uint64_t> alive_until_{0};  // Until then (ticks) nobody asks.
   std::mutex mutex_;
   std::unique_ptr<Mapping[]> objects_;
   std::map<std::uint32_t, int> channels_;

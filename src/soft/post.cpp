@@ -8,6 +8,7 @@
 #include "soft/completion.hpp"
 #include "soft/engine.hpp"
 #include "soft/events.hpp"
+#include "soft/express.hpp"
 #include "soft/queue_pair.hpp"
 #include "soft/requester.hpp"
 #include "soft/visit.hpp"
@@ -24,37 +25,21 @@ constexpr std::uint32_t kRnrTimerUs[32] = {
     480,    640,   960,   1280,  1920,  2560,   3840,   5120,   7680,   10240, 15360,
     20480,  30720, 40960, 61440, 81920, 122880, 163840, 245760, 327680, 491520};
 
-// By ibv_wr_opcode. What is not here was refused before.
-constexpr ibv_wc_opcode kCompletedOpcode[] = {
-    IBV_WC_RDMA_WRITE, IBV_WC_RDMA_WRITE, IBV_WC_SEND,     IBV_WC_SEND,
-    IBV_WC_RDMA_READ,  IBV_WC_COMP_SWAP,  IBV_WC_FETCH_ADD};
-static_assert(IBV_WR_RDMA_WRITE_WITH_IMM == 1 && IBV_WR_SEND_WITH_IMM == 3 &&
-              IBV_WR_ATOMIC_FETCH_AND_ADD == 6);
+/// Writes the sender's completion, if there is to be one.
+void complete(QueuePair& queue_pair, const ibv_send_wr& request, std::uint32_t number,
+              ibv_wc_status status, std::uint32_t bytes) noexcept {
+  if (status == IBV_WC_SUCCESS && !is_told(queue_pair, request)) return;
+  push_send(queue_pair, request, number, status, bytes);
+}
 
-/// Writes the sender's completion, if there is to be one. An error breaks the queue pair.
-[[gnu::always_inline]] inline void complete(QueuePair& queue_pair, const ibv_send_wr& request,
-                                            std::uint32_t number, ibv_wc_status status,
-                                            std::uint32_t bytes) noexcept {
-  const bool signaled = queue_pair.signal_all || (request.send_flags & IBV_SEND_SIGNALED) != 0;
-  if (!signaled && status == IBV_WC_SUCCESS) return;
-  push_own(*queue_pair.send_queue, status != IBV_WC_SUCCESS, [&](OwnCompletion& own) {
-    own.wc.wr_id = request.wr_id;
-    own.wc.status = status;
-    own.wc.opcode = kCompletedOpcode[request.opcode];
-    own.wc.vendor_err = 0;
-    own.wc.byte_len = bytes;
-    own.wc.imm_data = 0;
-    own.wc.qp_num = queue_pair.raw.qp_num;
-    own.wc.src_qp = 0;
-    own.wc.wc_flags = 0;
-    own.wc.pkey_index = 0;
-    own.wc.slid = 0;
-    own.wc.sl = 0;
-    own.wc.dlid_path_bits = 0;
-    own.queue_pair = &queue_pair;
-    own.number = number;
-    own.is_send = true;
-  });
+/// Whether every place of the send queue is taken.
+[[nodiscard]] bool is_full(QueuePair& queue_pair) noexcept {
+  if (queue_pair.posted != queue_pair.full_at) [[likely]]
+    return false;
+  // As far as was known; the poller may have freed some since.
+  queue_pair.full_at =
+      queue_pair.retired.load(std::memory_order_acquire) + queue_pair.limits.max_send_wr;
+  return queue_pair.posted == queue_pair.full_at;
 }
 
 constexpr unsigned bit(ibv_wr_opcode opcode) noexcept { return 1u << opcode; }
@@ -89,6 +74,7 @@ int check_request(const QueuePair& queue_pair, const ibv_send_wr& request) noexc
 Waiting& keep(QueuePair& queue_pair, const ibv_send_wr& request, std::uint32_t number) noexcept {
   const std::uint32_t place = queue_pair.waiting_tail++ & (queue_pair.waiting_capacity - 1);
   Waiting& waiting = queue_pair.waiting[place];
+  queue_pair.known.forget();  // Nothing overtakes what waits.
   waiting.request = request;
   waiting.request.next = nullptr;
   waiting.request.sg_list = waiting.elements;
@@ -149,6 +135,7 @@ bool start_scripted(QueuePair& queue_pair, const ibv_send_wr& request,
   if (script.overrun) overrun_queue(*queue_pair.send_queue);
   if (script.remove_device) {
     queue_pair.context->removed.store(true);
+    own_changes.fetch_add(1);
     raise_event(*queue_pair.context, IBV_EVENT_DEVICE_FATAL, nullptr);
     queue_pair.engine->segment().attention.store(1);
   }
@@ -202,9 +189,6 @@ bool start_later(QueuePair& queue_pair, const ibv_send_wr& request, std::uint32_
   return true;
 }
 
-/// Copies longer than this are visits of their own: who revokes memory waits for the end of one.
-constexpr std::uint32_t kLongCopy = 64 * 1024;
-
 /// Runs or keeps one request. The lock is held. True: the queue pair broke on it.
 bool start(QueuePair& queue_pair, const ibv_send_wr& request, std::uint32_t number,
            Visit& visit) noexcept {
@@ -216,6 +200,7 @@ bool start(QueuePair& queue_pair, const ibv_send_wr& request, std::uint32_t numb
     if (outcome.verdict != Verdict::done || outcome.byte_count > kLongCopy) visit.leave();
     if (outcome.verdict != Verdict::done) [[unlikely]]
       return start_later(queue_pair, request, number, outcome);
+    if (outcome.status == IBV_WC_SUCCESS) learn(queue_pair, request, visit);
     complete(queue_pair, request, number, outcome.status, outcome.byte_count);
     return outcome.status != IBV_WC_SUCCESS;
   }
@@ -227,39 +212,79 @@ bool start(QueuePair& queue_pair, const ibv_send_wr& request, std::uint32_t numb
   return false;
 }
 
-}  // namespace
+/// Checks one request and starts it: an errno, or 0. It may break the queue pair.
+int post_one(QueuePair& queue_pair, const ibv_send_wr& request, Visit& visit,
+             bool& broken) noexcept {
+  const ibv_qp_state state = queue_pair.state();
+  if (state != IBV_QPS_RTS && state != IBV_QPS_ERR && state != IBV_QPS_SQD) return EINVAL;
+  if (queue_pair.context->removed.load(std::memory_order_relaxed)) return EIO;
+  if (const int wrong = check_request(queue_pair, request)) return wrong;
+  if (is_full(queue_pair)) return ENOMEM;
+  // The requests behind a broken one are flushed by the state that follows.
+  if (start(queue_pair, request, queue_pair.posted++, visit)) [[unlikely]] {
+    broken = true;
+    queue_pair.set_state(IBV_QPS_ERR);
+  }
+  return 0;
+}
 
-int post_send(ibv_qp* raw, ibv_send_wr* requests, ibv_send_wr** rejected) noexcept {
-  QueuePair& queue_pair = QueuePair::of(raw);
-  int failed = 0;
+/// The completion of a request that ran at once, as the last.
+void tell(QueuePair& queue_pair, const ibv_send_wr& request) noexcept {
+  push_send(queue_pair, request, queue_pair.posted - 1, IBV_WC_SUCCESS, request.sg_list->length);
+}
+
+/// Any requests. The lock is held, and released here.
+[[gnu::noinline]] int post_list(QueuePair& queue_pair, ibv_send_wr* requests,
+                                ibv_send_wr** rejected) noexcept {
   bool broken = false;
+  int failed = 0;
   {
-    const std::lock_guard lock{queue_pair.lock};
+    const std::lock_guard lock{queue_pair.lock, std::adopt_lock};
     Visit visit{queue_pair};
-    const ibv_qp_state state = queue_pair.state();
-    if (state != IBV_QPS_RTS && state != IBV_QPS_ERR && state != IBV_QPS_SQD) [[unlikely]]
-      failed = EINVAL;
-    if (queue_pair.context->removed.load(std::memory_order_relaxed)) [[unlikely]]
-      failed = EIO;
-    for (; requests != nullptr && failed == 0; requests = requests->next) {
-      failed = check_request(queue_pair, *requests);
-      const std::uint32_t number = queue_pair.posted;
-      if (failed == 0 && number - queue_pair.retired.load(std::memory_order_acquire) >=
-                             queue_pair.limits.max_send_wr) [[unlikely]]
-        failed = ENOMEM;
-      if (failed != 0) [[unlikely]]
-        break;
-      queue_pair.posted = number + 1;
-      // The requests behind a broken one are flushed by the state that follows.
-      if (start(queue_pair, *requests, number, visit)) [[unlikely]] {
-        broken = true;
-        queue_pair.set_state(IBV_QPS_ERR);
-      }
+    for (; requests != nullptr; requests = requests->next) {
+      const Ran ran = run_at_once<Road::long_one>(queue_pair, *requests, visit);
+      if (ran == Ran::to_tell) tell(queue_pair, *requests);
+      if (ran != Ran::no) continue;
+      failed = post_one(queue_pair, *requests, visit, broken);
+      if (failed != 0) break;
     }
   }
   if (failed != 0) *rejected = requests;
   if (broken) break_queue_pair(queue_pair);
   return failed;
+}
+
+/// As post_list(), but the first has run and only lacks its completion.
+[[gnu::noinline]] int tell_and_post(QueuePair& queue_pair, ibv_send_wr* requests,
+                                    ibv_send_wr** rejected) noexcept {
+  tell(queue_pair, *requests);
+  return post_list(queue_pair, requests->next, rejected);
+}
+
+/// As post_list(), but another thread holds the lock.
+[[gnu::noinline]] int wait_and_post(QueuePair& queue_pair, ibv_send_wr* requests,
+                                    ibv_send_wr** rejected) noexcept {
+  queue_pair.lock.lock();
+  return post_list(queue_pair, requests, rejected);
+}
+
+}  // namespace
+
+// One small request like one before it is a straight line; all else is for post_list.
+int post_send(ibv_qp* raw, ibv_send_wr* requests, ibv_send_wr** rejected) noexcept {
+  QueuePair& queue_pair = QueuePair::of(raw);
+  if (requests == nullptr) return 0;
+  if (!queue_pair.lock.try_lock()) [[unlikely]]
+    return wait_and_post(queue_pair, requests, rejected);
+  Visit visit{queue_pair};
+  const Ran ran = run_at_once<Road::short_one>(queue_pair, *requests, visit);
+  if (ran == Ran::no) [[unlikely]]
+    return post_list(queue_pair, requests, rejected);
+  if (ran == Ran::to_tell) [[unlikely]]
+    return tell_and_post(queue_pair, requests, rejected);
+  if (requests->next != nullptr) return post_list(queue_pair, requests->next, rejected);
+  queue_pair.lock.unlock();
+  return 0;
 }
 
 std::uint64_t retry(QueuePair& queue_pair, std::vector<QueuePair*>& broken) noexcept {

@@ -89,6 +89,7 @@ int to_error(QueuePair& queue_pair) noexcept {
     queue_pair.attributes.qp_state = IBV_QPS_ERR;
   }
   queue_pair.shared->state.store(IBV_QPS_ERR);
+  count_change(queue_pair.engine->segment());
   if (const int busy = wait_until_left(*queue_pair.engine, *queue_pair.shared)) return busy;
   queue_pair.engine->forget(queue_pair);
   flush_sends(queue_pair);
@@ -100,6 +101,7 @@ int to_error(QueuePair& queue_pair) noexcept {
 
 int to_reset(QueuePair& queue_pair) noexcept {
   queue_pair.shared->state.store(IBV_QPS_RESET);
+  count_change(queue_pair.engine->segment());
   if (const int busy = wait_until_left(*queue_pair.engine, *queue_pair.shared)) return busy;
   queue_pair.engine->forget(queue_pair);
   // A thread that is about to flush it finishes first; nothing is pushed after the purge.
@@ -172,6 +174,9 @@ void aim(QueuePair& queue_pair) noexcept {
   queue_pair.target_number = number;
   queue_pair.peer = peer;
   queue_pair.target = peer != nullptr ? &peer->segment().queue_pairs[index_of(number)] : nullptr;
+  queue_pair.peer_changes = nullptr;
+  if (peer != nullptr)
+    queue_pair.peer_changes = peer->is_self() ? &own_changes : &peer->segment().changes;
   queue_pair.shared->peer = number;
   // From now on a peer may need us while we sleep.
   if (peer != nullptr && !peer->is_self()) engine.start_helper();
@@ -211,7 +216,8 @@ ibv_qp* create_queue_pair(ibv_pd* domain, ibv_qp_init_attr* init) noexcept {
   queue_pair->domain = reinterpret_cast<Domain*>(domain)->id;
   queue_pair->limits = init->cap;
   queue_pair->limits.max_send_sge = std::max(init->cap.max_send_sge, 1u);
-  queue_pair->signal_all = init->sq_sig_all != 0;
+  queue_pair->signal_all = init->sq_sig_all != 0 ? IBV_SEND_SIGNALED : 0;
+  queue_pair->last_entry = queue_pair->engine->tag();
   queue_pair->send_queue = &CompletionQueue::of(init->send_cq);
   queue_pair->receive_queue = &CompletionQueue::of(init->recv_cq);
   queue_pair->shared_receives = reinterpret_cast<SharedReceiveQueue*>(init->srq);
@@ -253,6 +259,7 @@ int modify_queue_pair(ibv_qp* raw, ibv_qp_attr* attributes, int mask_bits) noexc
   queue_pair.set_state(to);
   queue_pair.attributes.qp_state = to;
   queue_pair.shared->state.store(to);
+  count_change(queue_pair.engine->segment());  // Rights may be fewer now.
   // What was posted while the send queue was being drained goes on its way.
   if (to == IBV_QPS_RTS && queue_pair.waiting_head != queue_pair.waiting_tail)
     queue_pair.engine->wait_for(queue_pair, 0);
@@ -276,7 +283,7 @@ int query_queue_pair(ibv_qp* raw, ibv_qp_attr* attributes, int, ibv_qp_init_attr
              .srq = raw->srq,
              .cap = queue_pair.limits,
              .qp_type = raw->qp_type,
-             .sq_sig_all = queue_pair.signal_all ? 1 : 0};
+             .sq_sig_all = queue_pair.signal_all != 0 ? 1 : 0};
   return 0;
 }
 
@@ -284,6 +291,7 @@ int destroy_queue_pair(ibv_qp* raw) noexcept {
   auto* const queue_pair = &QueuePair::of(raw);
   Engine& engine = *queue_pair->engine;
   queue_pair->shared->state.store(IBV_QPS_RESET);
+  count_change(engine.segment());
   if (const int busy = wait_until_left(engine, *queue_pair->shared)) return busy;
   engine.forget(*queue_pair);
   // A thread that is about to break it finishes first: then nobody pushes completions or raises

@@ -152,7 +152,8 @@ void flush_receives(QueuePair& queue_pair) noexcept {
       own.wc.qp_num = queue_pair.raw.qp_num;
       own.queue_pair = &queue_pair;
       own.number = number;
-      own.is_send = false;
+      own.is_receive = true;
+      own.is_rare = true;
     });
   }
   ring.shared->taken.store(ring.posted);
