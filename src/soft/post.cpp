@@ -167,7 +167,7 @@ std::optional<Outcome> play(const QueuePair& queue_pair, Waiting& waiting) noexc
     return Outcome{Verdict::not_ready, IBV_WC_GENERAL_ERR, 0, 0};
   }
   if (script.no_receives > 0) {
-    --script.no_receives;
+    if (now >= waiting.due_ns) --script.no_receives;  // A poll in between is no attempt.
     return Outcome{Verdict::no_receive, IBV_WC_GENERAL_ERR, 0, 1};
   }
   if (const std::uint64_t until = port_down_until(); until > now)
