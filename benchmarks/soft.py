@@ -7,7 +7,7 @@
 Two processes, one on each of two cores, write, read and send; on memory that both can map (a
 `Buffer`) and on memory that is only registered (plain). In each round every case runs right after
 its peers: UCX and libfabric over shared memory, and the limits of the machine (the hand-off of a
-cache line, memcpy). `ratio` is the median of the ratios within the rounds, so a machine that is
+cache line, memcpy, a bare process_vm_writev). `ratio` is the median of the ratios within the rounds, so a machine that is
 busy with other things slows both down. Latencies are half a round trip (a read's is the whole
 operation). The figures are those of a machine that does nothing else, as far as can be told: ours
 are medians of slices; UCX tells the median of its latencies, and of its bandwidths and rates, which
@@ -61,6 +61,8 @@ class Gate(NamedTuple):
     peer: str
     limit: float
     at_most: bool  # else: at least
+    # (peer, limit): what counts where this peer alone is already beyond the limit.
+    floor: tuple = ()
 
 
 GATES = [
@@ -68,12 +70,17 @@ GATES = [
     Gate("send.lat.8.buffer", "ucx.tag_lat", 1.05, True),
     Gate("write.bw.65536.buffer", "memcpy", 0.9, False),
     Gate("write.rate.8.buffer", "ucx.put_rate", 0.7, False),
-    Gate("write.lat.8.plain", "cacheline", 7, True),
+    # Memory that is only registered costs a system call. Where a bare one takes longer than the
+    # limit, nothing can keep it; then what we add to the call counts.
+    Gate("write.lat.8.plain", "cacheline", 7, True, ("process_vm", 1.25)),
 ]
 
 
-def peers_of(verb, figure):
+def peers_of(case):
     """What a case is compared with. A read waits for nobody: its limit is the hand-off."""
+    verb, figure, _, memory = case.split(".")
+    if figure == "lat" and verb == "write" and memory == "plain":
+        return ["ucx.put_lat", "cacheline", "process_vm"]
     if figure == "lat":
         return {"write": ["ucx.put_lat", "cacheline"], "read": ["cacheline"],
                 "send": ["ucx.tag_lat", "fi.shm", "cacheline"]}[verb]
@@ -219,7 +226,7 @@ class Bench:
             return None
         if name == "memcpy":
             return self.limit(f"memcpy.{size}", size, ["left"])
-        return self.limit("cacheline", 4096, ["left", "right"])
+        return self.limit(name, 4096, ["left", "right"])
 
 
 def free_port():
@@ -252,7 +259,7 @@ def measure(bench, groups, rounds):
         print(f"soft: round {number + 1} of {rounds}", file=sys.stderr)
         for (figure, size), cases in groups.items():
             wanted = dict.fromkeys(peer for case in cases
-                                   for peer in peers_of(case.split(".")[0], figure))
+                                   for peer in peers_of(case))
             for peer in wanted:
                 peer_values.setdefault((peer, figure, size), []).append(
                     bench.peer(peer, figure, size))
@@ -261,7 +268,7 @@ def measure(bench, groups, rounds):
     results = []
     for (figure, size), cases in groups.items():
         for case in cases:
-            for peer in peers_of(case.split(".")[0], figure):
+            for peer in peers_of(case):
                 others = peer_values[peer, figure, size]
                 pairs = [(ours, theirs) for ours, theirs in zip(values[case], others) if theirs]
                 results.append({
@@ -276,21 +283,31 @@ def measure(bench, groups, rounds):
     return results
 
 
+def judge(gate, results):
+    """The verdict on a gate, and why."""
+    ratios = {each["peer"]: each["ratio"] for each in results if each["case"] == gate.case}
+    ratio = ratios.get(gate.peer)
+    if ratio is None:
+        return "skip", "no figure"
+    why = f"{ratio:.2f}, at {'most' if gate.at_most else 'least'} {gate.limit:g}"
+    if ratio <= gate.limit if gate.at_most else ratio >= gate.limit:
+        return "ok", why
+    if gate.floor and ratios.get(gate.floor[0]) is not None:
+        peer, limit = gate.floor
+        alone = ratio / ratios[peer]
+        if alone > gate.limit:
+            why += f"; {peer} alone is {alone:.2f}, and of that we are {ratios[peer]:.2f}, at most {limit:g}"
+            return "ok" if ratios[peer] <= limit else "FAIL", why
+    return "FAIL", why
+
+
 def check(results, out):
     """Prints a line per gate; how many held, were missed, could not be told."""
     counts = {"ok": 0, "FAIL": 0, "skip": 0}
     for gate in GATES:
-        found = [each for each in results
-                 if (each["case"], each["peer"]) == (gate.case, gate.peer)]
-        ratio = found[0]["ratio"] if found else None
-        if ratio is None:
-            verdict, figure = "skip", "no figure"
-        else:
-            holds = ratio <= gate.limit if gate.at_most else ratio >= gate.limit
-            verdict, figure = "ok" if holds else "FAIL", f"{ratio:.2f}"
+        verdict, why = judge(gate, results)
         counts[verdict] += 1
-        print(f"{verdict} {gate.case} / {gate.peer}: {figure}, at "
-              f"{'most' if gate.at_most else 'least'} {gate.limit:g}", file=out)
+        print(f"{verdict} {gate.case} / {gate.peer}: {why}", file=out)
     return counts
 
 

@@ -24,6 +24,8 @@ struct Case {
 /// Half the time in which a cache line goes to another core and back: no message between two cores
 /// can be faster. In us. Both processes call it, with the same shared memory.
 [[nodiscard]] double hand_off(Role role, int shared_fd);
+/// The same, by a bare process_vm_writev into the other's private memory.
+[[nodiscard]] double hand_off_by_call(Role role, int shared_fd);
 /// memcpy of a warm source into memory that another process could map, in MiB/s.
 [[nodiscard]] double copy(std::size_t bytes, int shared_fd);
 

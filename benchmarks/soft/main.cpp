@@ -2,7 +2,7 @@
 //
 // soft_driver --role left|right --case CASE --socket FD   one side of a measurement; the two ends
 //                                                         of the socket are handed in open
-// soft_driver --role left|right --case cacheline --shared FD
+// soft_driver --role left|right --case cacheline|process_vm --shared FD
 // soft_driver --role left --case memcpy.BYTES --shared FD
 //
 // CASE is <write|read|send>.<lat|bw|rate>.<bytes>.<buffer|plain>. Left prints the figure.
@@ -39,6 +39,8 @@ double measure(const std::map<std::string, std::string>& options) {
   const auto parts = split(options.at("--case"));
   if (parts[0] == "cacheline" && parts.size() == 1)
     return hand_off(role, static_cast<int>(number(options.at("--shared"))));
+  if (parts[0] == "process_vm" && parts.size() == 1)
+    return hand_off_by_call(role, static_cast<int>(number(options.at("--shared"))));
   if (parts[0] == "memcpy" && parts.size() == 2)
     return copy(number(parts[1]), static_cast<int>(number(options.at("--shared"))));
   if (parts.size() != 4 || number(parts[2]) < 8) die("no such case");
