@@ -7,7 +7,8 @@
 Two processes, one on each of two cores, write, read and send; on memory that both can map (a
 `Buffer`) and on memory that is only registered (plain). In each round every case runs right after
 its peers: UCX and libfabric over shared memory, and the limits of the machine (the hand-off of a
-cache line, memcpy, a bare process_vm_writev). `ratio` is the median of the ratios within the rounds, so a machine that is
+cache line, memcpy, a bare process_vm_writev). `ratio` is the median of the ratios within the
+rounds, so a machine that is
 busy with other things slows both down. Latencies are half a round trip (a read's is the whole
 operation). The figures are those of a machine that does nothing else, as far as can be told: ours
 are medians of slices; UCX tells the median of its latencies, and of its bandwidths and rates, which
@@ -296,7 +297,8 @@ def judge(gate, results):
         peer, limit = gate.floor
         alone = ratio / ratios[peer]
         if alone > gate.limit:
-            why += f"; {peer} alone is {alone:.2f}, and of that we are {ratios[peer]:.2f}, at most {limit:g}"
+            why += (f"; {peer} alone is {alone:.2f}, and of that we are {ratios[peer]:.2f}, "
+                    f"at most {limit:g}")
             return "ok" if ratios[peer] <= limit else "FAIL", why
     return "FAIL", why
 
