@@ -24,6 +24,11 @@ std::string_view to_string(Errc code) noexcept {
     case Errc::incompatible: return "incompatible endpoints";
     case Errc::forked: return "object belongs to the parent of this forked process";
     case Errc::device_failed: return "device failed";
+    case Errc::work_failed: return "work failed";
+    case Errc::cancelled: return "cancelled";
+    case Errc::broken: return "channel broken";
+    case Errc::closed: return "channel closed";
+    case Errc::stale: return "stale handle";
     case Errc::driver: return "driver error";
   }
   return "unknown error code";

@@ -214,6 +214,11 @@ void explain_from_system(Explanation& to) {
     case Errc::incompatible:
     case Errc::forked:
     case Errc::device_failed:
+    case Errc::work_failed:
+    case Errc::cancelled:
+    case Errc::broken:
+    case Errc::closed:
+    case Errc::stale:
     case Errc::driver: return;
   }
 }
@@ -301,6 +306,16 @@ constexpr Advice kGeneral[] = {
      "the device belongs to the process that opened it: open it again in this one, after fork()"},
     {Errc::device_failed, "", "",
      "the device or driver was reset, unplugged or broke: drop all its objects and open it again"},
+    {Errc::work_failed, "", "",
+     "the device or the peer refused the work, and the queue pair is in error: the status names "
+     "the "
+     "side; recycle() the channel to connect anew"},
+    {Errc::cancelled, "", "", "cancel() or a stop request ended the channel's work on purpose"},
+    {Errc::broken, "", "",
+     "an earlier failure ended the channel: cause() tells it; recycle() makes it usable again"},
+    {Errc::closed, "", "",
+     "the channel was closed or destroyed while the operation was on its way"},
+    {Errc::stale, "", "", "the result was taken before, or the scope of the operation has ended"},
     {Errc::driver, "", "", "the kernel's log may say more: `dmesg | tail`"},
 };
 

@@ -5,47 +5,41 @@
 
 namespace verbatim {
 
-Buffer::Buffer(std::unique_ptr<detail::Allocation> memory, MemoryRegion region) noexcept
-    : data_(static_cast<std::byte*>(memory->address)),
-      size_(region.length()),
-      memory_(std::move(memory)),
-      region_(std::move(region)) {}
+namespace detail {
 
-Buffer::Buffer(Buffer&& other) noexcept
-    : data_(std::exchange(other.data_, nullptr)),
-      size_(std::exchange(other.size_, 0)),
-      memory_(std::move(other.memory_)),
-      region_(std::move(other.region_)) {}
+BufferBlock::BufferBlock(std::unique_ptr<Allocation> allocated, MemoryRegion registered) noexcept
+    : data(static_cast<std::byte*>(allocated->address)),
+      size(registered.length()),
+      memory(std::move(allocated)),
+      region(std::move(registered)) {}
 
-Buffer& Buffer::operator=(Buffer&& other) noexcept {
-  // The registration goes first: the memory must not be unmapped under it.
-  region_ = std::move(other.region_);
-  memory_ = std::move(other.memory_);
-  data_ = std::exchange(other.data_, nullptr);
-  size_ = std::exchange(other.size_, 0);
-  return *this;
-}
+BufferBlock::~BufferBlock() = default;
 
-Buffer::~Buffer() = default;
+}  // namespace detail
+
+void Buffer::free_block(detail::BufferBlock* block) noexcept { delete block; }
 
 std::span<std::byte> Buffer::part(std::size_t offset, std::size_t size) const {
-  check(data_ != nullptr, "Buffer: the buffer was moved away");
-  if (offset > size_)
-    contract_violated("Buffer: offset beyond the buffer", offset, size_,
+  check(block_ != nullptr, "Buffer: the buffer was moved away");
+  const std::size_t whole = block_->size;
+  if (offset > whole)
+    contract_violated("Buffer: offset beyond the buffer", offset, whole,
                       std::source_location::current());
-  if (size == std::dynamic_extent) size = size_ - offset;
-  if (size > size_ - offset)
-    contract_violated("Buffer: size beyond the buffer", size, size_ - offset,
+  if (size == std::dynamic_extent) size = whole - offset;
+  if (size > whole - offset)
+    contract_violated("Buffer: size beyond the buffer", size, whole - offset,
                       std::source_location::current());
-  return std::span{data_, size_}.subspan(offset, size);
+  return std::span{block_->data, whole}.subspan(offset, size);
 }
 
 GatherElement Buffer::gather(std::size_t offset, std::size_t size) const& {
-  return region_.gather(part(offset, size));
+  const auto bytes = part(offset, size);
+  return block_->region.gather(bytes);
 }
 
 ScatterElement Buffer::scatter(std::size_t offset, std::size_t size) & {
-  return region_.scatter(part(offset, size));
+  const auto bytes = part(offset, size);
+  return block_->region.scatter(bytes);
 }
 
 }  // namespace verbatim

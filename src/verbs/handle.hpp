@@ -30,6 +30,13 @@ class Handle {
     if (const int failed = destroy_(raw_)) log_teardown(operation_, os_error_of(failed));
   }
 
+  /// Destroys it now: 0, or the errno with which the device refused. The object stays then.
+  [[nodiscard]] int destroy_now() noexcept {
+    if (raw_ == nullptr || context_->fork.in_child()) return 0;
+    if (const int failed = destroy_(raw_)) return os_error_of(failed);
+    raw_ = nullptr;
+    return 0;
+  }
   [[nodiscard]] Raw* get() const noexcept { return raw_; }
   [[nodiscard]] ContextState& context() const noexcept { return *context_; }
   [[nodiscard]] const ContextPtr& context_ptr() const noexcept { return context_; }

@@ -99,7 +99,7 @@ Result<Buffer> ProtectionDomain::allocate(std::size_t bytes, BufferOptions optio
   auto memory = VERBATIM_TRY(allocate_memory(state_, bytes, options.huge_pages));
   const std::span all{static_cast<std::byte*>(memory->address), bytes};
   auto region = VERBATIM_TRY(register_bytes(all, Access::local_write));
-  return Buffer{std::move(memory), std::move(region)};
+  return Buffer{new detail::BufferBlock{std::move(memory), std::move(region)}};
 }
 
 Result<SharedRegion> ProtectionDomain::allocate_shared(std::size_t bytes, AccessFlags remote,

@@ -146,6 +146,20 @@ Result<AddressHandle> QueuePair::address_handle(const Endpoint& peer) const {
       detail::address_of(path, state_->port.number, state_->options.route));
 }
 
+namespace {
+
+Result<void> destroy(detail::QueuePairObject& object) {
+  object.raw.context().events.remove(object.raw.get());  // An event must not find it half gone.
+  if (const int failed = object.raw.destroy_now())
+    return std::unexpected(os_failure("ibv_destroy_qp", failed));
+  return {};
+}
+
+}  // namespace
+
+Result<void> QueuePair::destroy() { return verbatim::destroy(*state_); }
+Result<void> PreparedQueuePair::destroy() { return verbatim::destroy(*state_); }
+
 Result<void> QueuePair::move_to_error() { return state_->to(QueuePairState::error); }
 
 Result<PreparedQueuePair> QueuePair::reset() && {

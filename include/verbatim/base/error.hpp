@@ -30,6 +30,11 @@ enum class Errc : std::uint8_t {
   incompatible,       ///< Two sound endpoints cannot talk: `field` says on what they differ.
   forked,             ///< The object belongs to the parent process.
   device_failed,      ///< The device or one of its queues is broken: recreate.
+  work_failed,        ///< The device took the work and failed: `value` is its WorkStatus.
+  cancelled,          ///< Somebody asked for it.
+  broken,             ///< The channel failed before: its cause() says why.
+  closed,             ///< The channel was closed before the work could finish.
+  stale,              ///< The handle's operation is over; its result was taken.
   driver,             ///< Any other failure of the driver: see `os_error`.
 };
 

@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <memory>
 #include <span>
+#include <utility>
 
 #include "verbatim/base/annotations.hpp"
 #include "verbatim/base/check.hpp"
@@ -22,7 +23,22 @@ namespace verbatim {
 
 namespace detail {
 struct Allocation;
-}
+
+/// A buffer's memory and registration. It stays where it is, so that a Buffer is one pointer: it is
+/// moved into an operation and out again each time.
+struct BufferBlock {
+  BufferBlock(std::unique_ptr<Allocation> allocated, MemoryRegion registered) noexcept;
+  ~BufferBlock();
+  BufferBlock(const BufferBlock&) = delete;
+  BufferBlock& operator=(const BufferBlock&) = delete;
+
+  std::byte* data;
+  std::size_t size;
+  std::uint32_t views = 0;             ///< How many with() are looking at the bytes.
+  std::unique_ptr<Allocation> memory;  // Before region: unmapped after deregistration.
+  MemoryRegion region;
+};
+}  // namespace detail
 
 struct BufferOptions {
   HugePages huge_pages = HugePages::off;
@@ -30,35 +46,51 @@ struct BufferOptions {
 
 class Buffer {
  public:
-  Buffer(Buffer&& other) noexcept;
-  Buffer& operator=(Buffer&& other) noexcept;
-  ~Buffer();
+  Buffer(Buffer&& other) noexcept : block_(std::exchange(other.block_, nullptr)) {}
+  Buffer& operator=(Buffer&& other) noexcept {
+    detail::BufferBlock* const former = std::exchange(block_, std::exchange(other.block_, nullptr));
+    if (former != nullptr && former != block_) [[unlikely]]
+      free_block(former);
+    return *this;
+  }
+  ~Buffer() {
+    if (block_ != nullptr) [[unlikely]]
+      free_block(block_);
+  }
 
   /// False after a move: the buffer is elsewhere.
-  [[nodiscard]] explicit operator bool() const noexcept { return data_ != nullptr; }
-  [[nodiscard]] std::size_t size() const noexcept { return size_; }
+  [[nodiscard]] explicit operator bool() const noexcept { return block_ != nullptr; }
+  [[nodiscard]] std::size_t size() const noexcept { return block_ != nullptr ? block_->size : 0; }
 
-  /// Calls `use` with the bytes, which are not to be kept beyond the call.
+  /// Calls `use` with the bytes, which are not to be kept beyond the call. Posting the buffer from
+  /// inside is a programming error, and is found.
   template <class F>
   decltype(auto) with(F&& use) & {
-    return std::forward<F>(use)(bytes());
+    const std::span<std::byte> seen = bytes();
+    const View view{*block_};
+    return std::forward<F>(use)(seen);
   }
   template <class F>
   decltype(auto) with(F&& use) const& {
-    return std::forward<F>(use)(bytes());
+    const std::span<const std::byte> seen = bytes();
+    const View view{*block_};
+    return std::forward<F>(use)(seen);
   }
   [[nodiscard]] std::span<std::byte> bytes() & VERBATIM_LIFETIMEBOUND {
-    check(data_ != nullptr, "Buffer::bytes(): the buffer was moved away");
-    return {data_, size_};
+    check(block_ != nullptr, "Buffer::bytes(): the buffer was moved away");
+    return {block_->data, block_->size};
   }
   [[nodiscard]] std::span<const std::byte> bytes() const& VERBATIM_LIFETIMEBOUND {
-    check(data_ != nullptr, "Buffer::bytes(): the buffer was moved away");
-    return {data_, size_};
+    check(block_ != nullptr, "Buffer::bytes(): the buffer was moved away");
+    return {block_->data, block_->size};
   }
   void bytes() && = delete;
 
   /// The registration of the whole buffer.
-  [[nodiscard]] const MemoryRegion& region() const& VERBATIM_LIFETIMEBOUND { return region_; }
+  [[nodiscard]] const MemoryRegion& region() const& VERBATIM_LIFETIMEBOUND {
+    check(block_ != nullptr, "Buffer::region(): the buffer was moved away");
+    return block_->region;
+  }
   void region() && = delete;
 
   /// `size` bytes from `offset` on; the rest of the buffer where `size` is left out.
@@ -69,13 +101,24 @@ class Buffer {
 
  private:
   friend class ProtectionDomain;
-  Buffer(std::unique_ptr<detail::Allocation> memory, MemoryRegion region) noexcept;
+  friend struct UnsafeAccess;
+  /// Counts a look at the bytes.
+  class View {
+   public:
+    explicit View(detail::BufferBlock& block) noexcept : block_(block) { ++block_.views; }
+    ~View() { --block_.views; }
+    View(const View&) = delete;
+    View& operator=(const View&) = delete;
+
+   private:
+    detail::BufferBlock& block_;
+  };
+
+  explicit Buffer(detail::BufferBlock* block) noexcept : block_(block) {}
+  VERBATIM_COLD static void free_block(detail::BufferBlock* block) noexcept;
   [[nodiscard]] std::span<std::byte> part(std::size_t offset, std::size_t size) const;
 
-  std::byte* data_;
-  std::size_t size_;
-  std::unique_ptr<detail::Allocation> memory_;  // Before region_: unmapped after deregistration.
-  MemoryRegion region_;
+  detail::BufferBlock* block_;
 };
 
 }  // namespace verbatim

@@ -59,6 +59,9 @@ class QueuePair {
 
   /// Every outstanding request completes as flushed; nothing more is sent or received.
   [[nodiscard]] Result<void> move_to_error();
+  /// Destroys it now, and says whether the device agreed: if so, it touches no memory on behalf of
+  /// this queue pair any more. The destructor does the same and can only log.
+  [[nodiscard]] Result<void> destroy();
   /// Takes the queue pair back to the start, with a new sequence number and nonce. Completions
   /// of former requests that were not polled are lost.
   [[nodiscard]] Result<PreparedQueuePair> reset() &&;
@@ -94,6 +97,8 @@ class PreparedQueuePair {
   [[nodiscard]] Result<QueuePair> connect(const Endpoint& peer) &&;
   /// For datagrams, which have no peer: goes to RTS.
   [[nodiscard]] Result<QueuePair> activate() &&;
+  /// See QueuePair::destroy().
+  [[nodiscard]] Result<void> destroy();
 
   PreparedQueuePair(PreparedQueuePair&&) noexcept;
   PreparedQueuePair& operator=(PreparedQueuePair&&) noexcept;

@@ -15,11 +15,15 @@
 #include <bit>
 #include <concepts>
 #include <cstdint>
+#include <span>
 
 #include "verbatim/base/annotations.hpp"
+#include "verbatim/base/check.hpp"
 #include "verbatim/base/error.hpp"
 #include "verbatim/base/ids.hpp"
 #include "verbatim/verbs/address_handle.hpp"
+#include "verbatim/verbs/buffer.hpp"
+#include "verbatim/verbs/completion.hpp"
 #include "verbatim/verbs/queue_pair.hpp"
 #include "verbatim/verbs/work.hpp"
 
@@ -166,6 +170,32 @@ struct UnsafeAccess {
   static ibv_context* raw(const Context& context) noexcept;
   static ibv_mr* raw(const MemoryRegion& region) noexcept;
   static std::uint32_t key(const MemoryRegion& region) noexcept { return region.key_; }
+  static Completion completion(const ibv_wc& polled) noexcept {
+    Completion completion;
+    completion.wc_ = polled;
+    return completion;
+  }
+  static const ibv_wc& raw(const Completion& completion) noexcept { return completion.wc_; }
+  static detail::BufferBlock* block(const Buffer& buffer) noexcept { return buffer.block_; }
+  /// An element of the whole buffer, which is not null. Its bounds need no check; that it fits 32
+  /// bits does.
+  template <class Element>
+  VERBATIM_HOT static Element whole(const Buffer& buffer) {
+    const detail::BufferBlock& block = *buffer.block_;
+    check(block.size <= MemoryRegion::kMaxElement, "Buffer: too long for one element");
+    return Element{ibv_sge{reinterpret_cast<std::uintptr_t>(block.data),
+                           static_cast<std::uint32_t>(block.size), block.region.key_}};
+  }
+  /// The elements of any work, for who has to look at their memory.
+  template <class Work>
+  VERBATIM_HOT static std::span<const ibv_sge> elements_of(const Work& work) noexcept {
+    if constexpr (requires { work.into.data(); })
+      return {elements(work.into), work.into.size()};
+    else if constexpr (requires { work.from.data(); })
+      return {elements(work.from), work.from.size()};
+    else
+      return {&work.into.sge_, 1};
+  }
   static Result<void> modify(QueuePair& queue_pair, ibv_qp_attr& attributes, unsigned mask);
 
  private:

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#pragma once
+/// \file What a channel is made with.
+#include <chrono>
+#include <cstdint>
+#include <optional>
+
+#include "verbatim/verbs/access.hpp"
+#include "verbatim/verbs/queue_pair_options.hpp"
+#include "verbatim/verbs/timers.hpp"
+
+namespace verbatim {
+
+class Channel;
+
+/// How long a call may wait. Relative, so that the clock need not be read until something has to
+/// be waited for: it starts at the first poll that brings nothing.
+using Timeout = std::chrono::nanoseconds;
+/// The channel's own (ChannelOptions::timeout).
+inline constexpr Timeout kChannelTimeout{-1};
+
+/// What a wait does while nothing comes: it spins, then gives the processor away at each turn, then
+/// sleeps until the device raises an event. Waking up costs tens of microseconds.
+struct WaitPolicy {
+  std::chrono::nanoseconds spin = std::chrono::microseconds{5};
+  std::chrono::nanoseconds yield = std::chrono::microseconds{50};
+  bool sleep = true;  ///< Without: it keeps yielding.
+};
+
+struct ChannelOptions {
+  /// Requests that may be on their way at once, each way. A full queue is `would_block`.
+  std::optional<std::uint32_t> max_sends{};     ///< Default 127.
+  std::optional<std::uint32_t> max_receives{};  ///< Default 127.
+  std::optional<std::uint32_t> max_send_elements{};
+  std::optional<std::uint32_t> max_receive_elements{};
+  std::optional<std::uint32_t> max_inline_bytes{};
+  /// What the peer may do through this channel with memory that was given to it.
+  AccessFlags access = Access::remote_read | Access::remote_write | Access::remote_atomic;
+
+  /// For every wait that names none of its own.
+  std::chrono::nanoseconds timeout = std::chrono::seconds{10};
+  /// How long the device may take to give back what is outstanding when the channel ends.
+  std::chrono::nanoseconds flush_timeout = std::chrono::seconds{1};
+  WaitPolicy wait{};
+
+  std::optional<MaximumTransferUnit> mtu{};
+  std::optional<std::uint8_t> max_read_atomic{};
+  AckTimeout ack_timeout{};
+  MaxAckRetries max_ack_retries{};
+  MaxRnrRetries max_rnr_retries{};
+  MinRnrTimer min_rnr_timer{};
+  RouteOptions route{};
+};
+
+}  // namespace verbatim

@@ -1,0 +1,365 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#pragma once
+/// \file The operation core: slots, queues, and the one place where completions arrive.
+///
+/// A channel has a slab of slots, one for each request that its queues can hold. A slot's id is the
+/// request's wr_id, so a completion finds its slot by a mask; one poll of the completion queue
+/// fills the slots of everybody. The free list of a queue *is* its credit: an empty one is
+/// `would_block`, and a result that nobody has taken keeps its slot.
+///
+/// Blocking calls, scopes and owned operations are faces of this core (channel.hpp). What is here
+/// is the straight path, which must be inline; all else is in src/channel/operation_core.cpp.
+#include <infiniband/verbs.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <stop_token>
+#include <utility>
+#include <vector>
+
+#include "verbatim/base/annotations.hpp"
+#include "verbatim/base/error.hpp"
+#include "verbatim/channel/channel_options.hpp"
+#include "verbatim/verbs/buffer.hpp"
+#include "verbatim/verbs/completion.hpp"
+#include "verbatim/verbs/queue_pair.hpp"
+#include "verbatim/verbs/unsafe.hpp"
+
+namespace verbatim::detail {
+
+// wr_id = {generation:40, slot:24}. The free list is a stack, so one slot may be used every few
+// nanoseconds: 32 bits of generation would wrap within a minute, 40 last for hours.
+inline constexpr std::uint64_t kIndexBits = 24;
+inline constexpr std::uint64_t kGeneration = std::uint64_t{1} << kIndexBits;
+/// No slot has this bit: the handle of a post that was refused, whose error is parked.
+inline constexpr std::uint64_t kRefused = std::uint64_t{1} << (kIndexBits - 1);
+inline constexpr std::uint32_t kMaxSlots = 1u << (kIndexBits - 1);
+inline constexpr int kPollBatch = 16;
+
+enum class SlotState : std::uint8_t {
+  free,
+  flying,      ///< The device has it; a handle will take the result.
+  detached,    ///< The device has it; a scope only counts it.
+  orphaned,    ///< The device has it; the handle was dropped, and the slot owns the buffer.
+  chained,     ///< The device has it; inside a batch, whose last request ends it.
+  batch,       ///< The device has it; the last of a batch: `next` closes the ring of its slots.
+  batch_done,  ///< As done, of a batch.
+  done,        ///< Completed; the result was not taken yet.
+  parked,      ///< As done, but the channel is over: it is taken on the cold path.
+};
+
+struct OperationQueue;
+struct ChannelState;
+
+/// What a scope still has to see.
+struct ScopeState {
+  std::uint32_t handles = 0;
+  std::uint32_t detached = 0;
+  std::vector<Error> failures{};
+};
+
+struct alignas(64) Slot {
+  std::uint64_t id = 0;
+  Slot* next = nullptr;             ///< In the free list, or in a batch.
+  OperationQueue* queue = nullptr;  ///< Never changes.
+  ScopeState* scope = nullptr;      ///< Whose count a scoped operation lowers.
+  void* waiter = nullptr;           ///< Room for who waits otherwise than by polling.
+  SlotState state = SlotState::free;
+  Completion completion;  ///< When done.
+};
+
+/// The buffer of a dropped handle, until its completion. Beside the slab: it is rarely needed.
+struct Orphan {
+  static constexpr std::size_t kBytes = 56;
+  alignas(std::max_align_t) std::byte bytes[kBytes];
+  void (*destroy)(void*) noexcept;
+};
+
+struct OperationQueue {
+  Slot* free = nullptr;  ///< Empty too when the channel is over: the cold path sees why.
+  ChannelState* channel = nullptr;
+  Slot* first = nullptr;  ///< Its part of the slab: `count` slots, then the marker's.
+  std::uint32_t count = 0;
+
+  [[nodiscard]] Slot& marker() const noexcept { return first[count]; }
+  VERBATIM_HOT void release(Slot& slot) noexcept {
+    slot.state = SlotState::free;
+    slot.id += kGeneration;  // From now on handles to the operation are stale.
+    slot.next = free;
+    free = &slot;
+  }
+};
+
+/// A fresh operation, in two registers. A refused one points at its queue's marker, whose id it
+/// cannot equal, so the straight path needs no test for it.
+struct Ticket {
+  Slot* slot;
+  std::uint64_t id;
+  [[nodiscard]] bool refused() const noexcept { return (id & kRefused) != 0; }
+};
+
+/// What the slow half of a wait leaves for the fast half. Not in the channel: taking the last
+/// parked result frees that.
+struct LastResult {
+  Completion completion;
+  Error error;
+  bool unproven = false;  ///< The device could not be stopped: it may still use the memory.
+};
+inline constinit thread_local LastResult last_result{};
+
+/// Keeps an object that the device may still use. It is never given back.
+VERBATIM_COLD void quarantine(void* kept) noexcept;
+
+/// How another thread interrupts a channel.
+struct Interrupt;
+
+class FileDescriptor {
+ public:
+  explicit FileDescriptor(int fd = -1) noexcept : fd_(fd) {}
+  FileDescriptor(FileDescriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  FileDescriptor& operator=(FileDescriptor&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  ~FileDescriptor() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  [[nodiscard]] int get() const noexcept { return fd_; }
+
+ private:
+  int fd_;
+};
+
+/// Whether the memory of an operation is the caller's own: then it cannot be kept from being
+/// reused when the device cannot be stopped.
+enum class Memory : std::uint8_t { owned, borrowed };
+
+/// The half of a Channel that stays where it is: handles and the device's wr_ids refer to it.
+struct ChannelState {
+  // The straight path reads these.
+  OperationQueue send_queue;
+  OperationQueue receive_queue;
+  const std::atomic<bool>* interrupted = nullptr;
+  ibv_qp* raw = nullptr;
+  ibv_cq* cq = nullptr;
+  Slot* slots = nullptr;
+  std::uint64_t mask = 0;
+  std::uint32_t max_receive_elements = 0;
+  std::optional<QueuePair> queue_pair{};  ///< From connect() on.
+
+  // The rest is for the cold path.
+  ChannelOptions options;
+  ProtectionDomain domain;
+  CompletionChannel events;
+  CompletionQueue completions;
+  std::optional<PreparedQueuePair> prepared{};
+  std::unique_ptr<Slot[]> slab{};
+  std::unique_ptr<Orphan[]> orphans{};
+  std::unique_ptr<ibv_send_wr[]> batch_requests{};
+  std::optional<Buffer> atomic_result{};
+  std::shared_ptr<Interrupt> interrupt{};
+  FileDescriptor epoll{};  ///< Of fd(): made when first asked for.
+  std::optional<std::stop_callback<std::function<void()>>> stop{};
+  std::vector<Error> spare_failures{};  ///< Room for the failures of a scope, made beforehand.
+  std::array<Error, 16> refusals{};     ///< Parked errors of refused posts, by their number.
+  std::uint64_t refusal_count = 0;
+  std::uint32_t open_scopes = 0;
+  std::uint32_t parked = 0;        ///< Results that were not taken when the channel closed.
+  std::optional<Error> failure{};  ///< The first failed request, until it ends the channel.
+  std::optional<Error> cause{};    ///< Why posts are refused.
+  bool proven = true;              ///< The device has stopped: no DMA can land any more.
+  bool destroyed = false;          ///< The queue pair had to be destroyed to prove that.
+  bool closed = false;
+
+  ChannelState(ChannelOptions chosen, ProtectionDomain in, CompletionChannel channel,
+               CompletionQueue queue);
+  ~ChannelState();
+
+  [[nodiscard]] Slot& slot(std::uint64_t id) const noexcept { return slots[id & mask]; }
+  [[nodiscard]] Orphan& orphan(const Slot& slot) const noexcept {
+    return orphans[static_cast<std::size_t>(&slot - slots)];
+  }
+
+  /// `count` is the scope's counter of this kind, raised when the device took the work.
+  template <SendWork Work>
+  [[nodiscard]] Ticket post(const Work& work, SlotState state, ScopeState* scope = nullptr,
+                            std::uint32_t* count = nullptr) noexcept;
+  template <std::size_t N>
+  [[nodiscard]] Ticket post(const Receive<N>& work, SlotState state, ScopeState* scope = nullptr,
+                            std::uint32_t* count = nullptr) noexcept;
+  /// All of `works` with one doorbell and one handle; nothing is posted if they do not all fit.
+  template <SendWork Work>
+  [[nodiscard]] Ticket post_batch(std::span<const Work> works, ScopeState* scope) noexcept;
+
+  /// The straight path of a wait: one poll brings exactly the awaited completion.
+  [[nodiscard]] bool arrived_fresh(Slot& slot, std::uint64_t id, Completion& out) noexcept;
+  /// The same, or it lies in the slot already.
+  [[nodiscard]] bool arrived(Slot& slot, std::uint64_t id, Completion& out) noexcept;
+  /// The other half: true with `last_result.completion`, false with `last_result.error`.
+  [[gnu::noinline]] bool await(Slot& slot, std::uint64_t id, Timeout limit, Memory memory) noexcept;
+  /// Whether a result (of any kind) can be taken without waiting. Polls once.
+  [[gnu::noinline]] bool is_ready(const Slot& slot, std::uint64_t id) noexcept;
+
+  /// Polls one batch into the slots; how many there were, or -1: the queue is broken.
+  int drain() noexcept;
+  void file(const ibv_wc* completions, int count) noexcept;
+  /// Sleeps until there may be something to do, at most until `until`.
+  void sleep(std::chrono::steady_clock::time_point until) noexcept;
+  /// Ends the channel if somebody asked for it or an event says that it is broken.
+  bool heed_interrupts() noexcept;
+
+  VERBATIM_COLD Ticket refuse(OperationQueue& queue) noexcept;
+  VERBATIM_COLD Ticket park_refusal(OperationQueue& queue, const Error& error) noexcept;
+  [[nodiscard]] Error refusal(std::uint64_t id) const noexcept;
+  /// The handle is dropped: the slot keeps the buffer if the device has it. False: the device
+  /// could not be stopped, and the caller must never free the buffer.
+  VERBATIM_COLD [[nodiscard]] bool abandon(Slot& slot, void* buffer,
+                                           void (*move)(void* to, void* from) noexcept,
+                                           void (*destroy)(void*) noexcept) noexcept;
+
+  // Scopes.
+  [[gnu::noinline]] void finish(ScopeState& scope) noexcept;
+  VERBATIM_COLD bool make_room(OperationQueue& queue) noexcept;
+  VERBATIM_COLD void record(ScopeState& scope, const Error& error) noexcept;
+
+  // The end.
+  /// ERR, markers, drain; else destroy. Afterwards no operation is in flight, or `proven` is false.
+  VERBATIM_COLD void expire(const Error& reason) noexcept;
+  /// Until nothing of ours is on its way to the peer, at most `limit`.
+  [[nodiscard]] bool finish_sends(Timeout limit) noexcept;
+  /// The owner is gone; frees itself when the last parked result has been taken.
+  void close() noexcept;
+
+ private:
+  [[nodiscard]] Ticket finish_batch(std::size_t count, Slot& first, Slot& last) noexcept;
+  VERBATIM_COLD Ticket batch_refused(Slot& last, int os_error,
+                                     const ibv_send_wr* rejected) noexcept;
+  bool wait_for(const Slot& slot, Timeout limit) noexcept;
+  void take(Slot& slot) noexcept;
+  bool take_batch(Slot& last) noexcept;
+  [[nodiscard]] static Completion first_failure_of(const Slot& last) noexcept;
+  void settle(Slot& slot) noexcept;
+  void collect(OperationQueue& queue, ScopeState& scope) noexcept;
+  bool stop_device() noexcept;
+  bool flush_with_markers() noexcept;
+  void end_queue(OperationQueue& queue) noexcept;
+  friend class verbatim::Channel;
+};
+
+template <SendWork Work>
+VERBATIM_HOT Ticket ChannelState::post(const Work& work, SlotState state, ScopeState* scope,
+                                       std::uint32_t* count) noexcept {
+  Slot* const slot = send_queue.free;
+  if (slot == nullptr || interrupted->load(std::memory_order_relaxed)) [[unlikely]]
+    return refuse(send_queue);
+  if (!UnsafeAccess::accepts(*queue_pair, UnsafeAccess::shape(work))) [[unlikely]]
+    return park_refusal(send_queue, UnsafeAccess::refused(*queue_pair, UnsafeAccess::shape(work)));
+  const std::uint64_t id = slot->id;
+  slot->state = state;
+  slot->scope = scope;
+  ibv_send_wr wr;
+  ibv_send_wr* rejected;
+  UnsafeAccess::encode(work, wr);
+  ibv_sge element;
+  UnsafeAccess::copy_single<Work>(wr, element);
+  wr.send_flags |= IBV_SEND_SIGNALED;  // Unsignaled work exists in batches only.
+  wr.wr_id = id;
+  if (const int failed = raw->context->ops.post_send(raw, &wr, &rejected)) [[unlikely]] {
+    slot->state = SlotState::free;
+    return park_refusal(send_queue,
+                        UnsafeAccess::post_failed(raw->context, "ibv_post_send", failed));
+  }
+  send_queue.free = slot->next;
+  if (count != nullptr) ++*count;
+  return {slot, id};
+}
+
+template <std::size_t N>
+VERBATIM_HOT Ticket ChannelState::post(const Receive<N>& work, SlotState state, ScopeState* scope,
+                                       std::uint32_t* count) noexcept {
+  Slot* const slot = receive_queue.free;
+  if (slot == nullptr || interrupted->load(std::memory_order_relaxed)) [[unlikely]]
+    return refuse(receive_queue);
+  if (work.into.size() > max_receive_elements) [[unlikely]]
+    return park_refusal(receive_queue,
+                        UnsafeAccess::too_many_elements(work.into.size(), max_receive_elements));
+  const std::uint64_t id = slot->id;
+  slot->state = state;
+  slot->scope = scope;
+  ibv_recv_wr wr;
+  ibv_recv_wr* rejected;
+  UnsafeAccess::encode(work, wr);
+  ibv_sge element;
+  UnsafeAccess::copy_single<Receive<N>>(wr, element);
+  wr.wr_id = id;
+  if (const int failed = raw->context->ops.post_recv(raw, &wr, &rejected)) [[unlikely]] {
+    slot->state = SlotState::free;
+    return park_refusal(receive_queue,
+                        UnsafeAccess::post_failed(raw->context, "ibv_post_recv", failed));
+  }
+  receive_queue.free = slot->next;
+  if (count != nullptr) ++*count;
+  return {slot, id};
+}
+
+template <SendWork Work>
+Ticket ChannelState::post_batch(std::span<const Work> works, ScopeState* scope) noexcept {
+  if (works.empty() || send_queue.free == nullptr || interrupted->load(std::memory_order_relaxed))
+      [[unlikely]]
+    return refuse(send_queue);
+  Slot* const first = send_queue.free;
+  Slot* slot = first;
+  std::size_t i = 0;
+  for (;; slot = slot->next) {
+    // Nothing was changed so far that matters: a free slot's state is not looked at.
+    if (slot == nullptr) [[unlikely]]
+      return refuse(send_queue);
+    if (!UnsafeAccess::accepts(*queue_pair, UnsafeAccess::shape(works[i]))) [[unlikely]]
+      return park_refusal(send_queue,
+                          UnsafeAccess::refused(*queue_pair, UnsafeAccess::shape(works[i])));
+    ibv_send_wr& wr = batch_requests[i];
+    UnsafeAccess::encode(works[i], wr);
+    wr.wr_id = slot->id;
+    if (++i == works.size()) break;
+    wr.send_flags &= ~unsigned{IBV_SEND_SIGNALED};
+    wr.next = &batch_requests[i];
+    slot->scope = scope;
+  }
+  slot->scope = scope;
+  return finish_batch(works.size(), *first, *slot);
+}
+
+VERBATIM_HOT bool ChannelState::arrived_fresh(Slot& slot, std::uint64_t id,
+                                              Completion& out) noexcept {
+  ibv_wc polled[kPollBatch];
+  const int count = cq->context->ops.poll_cq(cq, kPollBatch, polled);
+  if (count != 1 || polled[0].wr_id != id || polled[0].status != IBV_WC_SUCCESS) [[unlikely]] {
+    if (count > 0) file(polled, count);
+    return false;
+  }
+  out = UnsafeAccess::completion(polled[0]);
+  slot.queue->release(slot);
+  return true;
+}
+
+VERBATIM_HOT bool ChannelState::arrived(Slot& slot, std::uint64_t id, Completion& out) noexcept {
+  if (slot.id != id) [[unlikely]]
+    return false;
+  if (slot.state == SlotState::flying && arrived_fresh(slot, id, out)) [[likely]]
+    return true;
+  if (slot.state != SlotState::done || !slot.completion.ok()) [[unlikely]]
+    return false;
+  out = slot.completion;
+  slot.queue->release(slot);
+  return true;
+}
+
+}  // namespace verbatim::detail

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#pragma once
+/// \file An operation that owns its buffer: while the device has it, nobody else does.
+///
+///     Pending sending = channel.send(std::move(buffer));
+///     auto [buffer, result] = sending.wait();
+///
+/// The buffer always comes back, whatever happened to the work, except in one case: if the device
+/// cannot be stopped, the buffer is kept for ever (`Completed::buffer` is null then), because the
+/// device may still write to it.
+///
+/// Ownership: move-only. A dropped Pending costs nothing: its slot keeps the buffer until the
+///            completion comes.
+/// Threads:   those of its channel: one at a time.
+#include <array>
+#include <cstddef>
+#include <memory>
+#include <new>
+#include <span>
+#include <type_traits>
+#include <utility>
+
+#include "verbatim/channel/operation_core.hpp"
+
+namespace verbatim {
+
+/// What became of an owned operation.
+template <class B>
+struct [[nodiscard]] Completed {
+  B buffer;
+  Result<Completion> result;
+};
+
+template <class B>
+class [[nodiscard("dropping it gives the buffer away; wait() brings it back")]] Pending {
+  static_assert(std::is_nothrow_move_constructible_v<B>);
+
+ public:
+  Pending(Pending&& other) noexcept
+      : channel_(other.channel_),
+        slot_(other.slot_),
+        id_(std::exchange(other.id_, detail::kRefused)),
+        buffer_(std::move(other.buffer_)) {}
+  Pending& operator=(Pending&& other) noexcept {
+    if (this != &other) {
+      if (posted()) drop(*channel_, *slot_, std::move(buffer_));
+      channel_ = other.channel_;
+      slot_ = other.slot_;
+      id_ = std::exchange(other.id_, detail::kRefused);
+      buffer_ = std::move(other.buffer_);
+    }
+    return *this;
+  }
+  ~Pending() {
+    if (posted()) [[unlikely]]
+      drop(*channel_, *slot_, std::move(buffer_));
+  }
+
+  /// Whether the device took it. If not, wait() says why, and gives the buffer back, at once.
+  [[nodiscard]] bool posted() const noexcept { return (id_ & detail::kRefused) == 0; }
+  /// Whether wait() would return at once. Looks at the completion queue once.
+  [[nodiscard]] bool ready() noexcept { return !posted() || channel_->is_ready(*slot_, id_); }
+
+  /// Waits until the device is done with the buffer. `timed_out` breaks the channel: only so it is
+  /// certain that nothing will be written to the buffer any more. Once.
+  [[nodiscard]] VERBATIM_HOT Completed<B> wait(Timeout limit = kChannelTimeout) noexcept {
+    const std::uint64_t id = std::exchange(id_, detail::kRefused);
+    Completion completion;
+    if (!channel_->arrived(*slot_, id, completion)) [[unlikely]] {
+      if (!channel_->await(*slot_, id, limit, detail::Memory::owned)) {
+        if (detail::last_result.unproven) [[unlikely]]
+          keep_for_ever(std::move(buffer_));
+        return {std::move(buffer_), std::unexpected(detail::last_result.error)};
+      }
+      completion = detail::last_result.completion;
+    }
+    return {std::move(buffer_), completion};
+  }
+
+ private:
+  friend class Channel;
+  friend class PreparedChannel;
+  Pending(detail::ChannelState& channel, detail::Ticket ticket, B buffer) noexcept
+      : channel_(&channel), slot_(ticket.slot), id_(ticket.id), buffer_(std::move(buffer)) {}
+
+  // Static, and given the parts: a call on `this` would force every Pending into memory.
+  VERBATIM_COLD static void drop(detail::ChannelState& channel, detail::Slot& slot,
+                                 B buffer) noexcept {
+    bool safe = false;
+    if constexpr (sizeof(B) <= detail::Orphan::kBytes) {
+      safe = channel.abandon(
+          slot, &buffer,
+          [](void* to, void* from) noexcept { new (to) B(std::move(*static_cast<B*>(from))); },
+          [](void* kept) noexcept { static_cast<B*>(kept)->~B(); });
+    } else {
+      auto boxed = std::make_unique<B>(std::move(buffer));
+      safe = channel.abandon(
+          slot, &boxed,
+          [](void* to, void* from) noexcept {
+            new (to) std::unique_ptr<B>(std::move(*static_cast<std::unique_ptr<B>*>(from)));
+          },
+          [](void* kept) noexcept {
+            using Box = std::unique_ptr<B>;
+            static_cast<Box*>(kept)->~Box();
+          });
+      if (!safe) detail::quarantine(boxed.release());
+      return;
+    }
+    if (!safe) keep_for_ever(std::move(buffer));
+  }
+  VERBATIM_COLD static void keep_for_ever(B buffer) noexcept {
+    detail::quarantine(new B(std::move(buffer)));
+  }
+
+  detail::ChannelState* channel_;
+  detail::Slot* slot_;
+  std::uint64_t id_;
+  B buffer_;
+};
+
+}  // namespace verbatim

@@ -1,0 +1,387 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include "verbatim/channel/channel.hpp"
+
+#include <pthread.h>
+#include <sys/epoll.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+#include <random>
+#include <string_view>
+
+#include "channel/interrupt.hpp"
+#include "channel/slot_states.hpp"
+#include "verbatim/base/try.hpp"
+
+namespace verbatim {
+namespace detail {
+namespace {
+
+constexpr std::uint32_t kDefaultRequests = 127;
+
+/// A queue's part of the slab: `count` slots, then the marker's.
+void lay_out(ChannelState& state, OperationQueue& queue, Slot* first, std::uint32_t count) {
+  queue.channel = &state;
+  queue.first = first;
+  queue.count = count;
+  queue.free = nullptr;
+  for (std::uint32_t i = count + 1; i-- > 0;) {
+    first[i].queue = &queue;
+    if (i < count) queue.release(first[i]);
+  }
+}
+
+/// Slots for all that the queues may hold, in a power of two, so that a foreign wr_id masked into
+/// the slab finds a slot whose id it does not equal.
+void make_slab(ChannelState& state, std::uint32_t sends, std::uint32_t receives) {
+  const std::uint32_t needed = sends + receives + 2;
+  state.mask = std::bit_ceil(needed) - 1;
+  state.slab = std::make_unique<Slot[]>(state.mask + 1);
+  state.orphans = std::make_unique<Orphan[]>(state.mask + 1);
+  state.batch_requests = std::make_unique<ibv_send_wr[]>(sends);
+  state.slots = state.slab.get();
+  // Random, so that a handle of one channel matches nothing in another.
+  std::random_device random;
+  const std::uint64_t start = (std::uint64_t{random()} << kIndexBits) | kGeneration;
+  for (std::uint64_t i = 0; i <= state.mask; ++i) state.slots[i].id = start | i;
+  lay_out(state, state.send_queue, state.slots, sends);
+  lay_out(state, state.receive_queue, state.slots + sends + 1, receives);
+  state.spare_failures.reserve(needed);
+}
+
+QueuePairOptions queue_pair_options(const ChannelOptions& options, const ProtectionDomain& domain,
+                                    const CompletionQueue& queue, std::uint32_t sends,
+                                    std::uint32_t receives) {
+  return {.domain = domain,
+          .send_queue = queue,
+          .receive_queue = queue,
+          .access = domain.context().capabilities().atomics
+                        ? options.access
+                        : options.access.without(Access::remote_atomic),
+          .max_send_requests = sends + 1,  // And the marker.
+          .max_receive_requests = receives + 1,
+          .max_send_elements = options.max_send_elements,
+          .max_receive_elements = options.max_receive_elements,
+          .max_inline_bytes = options.max_inline_bytes,
+          .mtu = options.mtu,
+          .max_read_atomic = options.max_read_atomic,
+          .ack_timeout = options.ack_timeout,
+          .max_ack_retries = options.max_ack_retries,
+          .max_rnr_retries = options.max_rnr_retries,
+          .min_rnr_timer = options.min_rnr_timer,
+          .route = options.route};
+}
+
+Result<std::uint32_t> requests(const std::optional<std::uint32_t>& asked, const char* field) {
+  const std::uint32_t count = asked.value_or(kDefaultRequests);
+  if (count == 0 || count > kMaxSlots / 4)
+    return std::unexpected(Error{.code = count == 0 ? Errc::invalid_argument : Errc::limit_exceeded,
+                                 .operation = "PreparedChannel::create",
+                                 .field = field,
+                                 .value = count,
+                                 .limit = kMaxSlots / 4});
+  return count;
+}
+
+/// Takes the prepared queue pair over: from now on receives can be posted.
+void adopt(ChannelState& state, PreparedQueuePair prepared) {
+  state.max_receive_elements = prepared.limits().max_receive_elements;
+  state.raw = UnsafeAccess::raw(prepared);
+  state.prepared.emplace(std::move(prepared));
+}
+
+}  // namespace
+
+ChannelState::ChannelState(ChannelOptions chosen, ProtectionDomain in, CompletionChannel channel,
+                           CompletionQueue queue)
+    : options(std::move(chosen)),
+      domain(std::move(in)),
+      events(std::move(channel)),
+      completions(std::move(queue)),
+      interrupt(std::make_shared<Interrupt>()) {
+  interrupted = &interrupt->raised;
+  cq = UnsafeAccess::raw(completions);
+}
+
+ChannelState::~ChannelState() = default;
+
+}  // namespace detail
+
+// ---- Canceller ----------------------------------------------------------------------------------
+
+Canceller::Canceller(std::shared_ptr<detail::Interrupt> interrupt) noexcept
+    : interrupt_(std::move(interrupt)) {}
+void Canceller::cancel() const noexcept { interrupt_->raise(); }
+
+// ---- PreparedChannel ----------------------------------------------------------------------------
+
+Result<PreparedChannel> PreparedChannel::create(const ProtectionDomain& domain,
+                                                const ChannelOptions& options) {
+  const std::uint32_t sends = VERBATIM_TRY(detail::requests(options.max_sends, "max_sends"));
+  const std::uint32_t receives =
+      VERBATIM_TRY(detail::requests(options.max_receives, "max_receives"));
+  const Context context = domain.context();
+  const CompletionChannel events = VERBATIM_TRY(context.create_completion_channel());
+  // A device may make queues deeper than asked for, and each place needs one here.
+  std::uint32_t depth = sends + receives + 2;
+  for (int attempt = 0;; ++attempt) {
+    CompletionQueue queue =
+        VERBATIM_TRY(context.create_completion_queue({.depth = depth, .channel = events}));
+    auto prepared =
+        QueuePair::prepare(detail::queue_pair_options(options, domain, queue, sends, receives));
+    if (!prepared) {
+      const Error& error = prepared.error();
+      const bool too_shallow = error.code == Errc::limit_exceeded &&
+                               std::string_view{error.field} == "completion queue depth";
+      if (attempt == 0 && too_shallow && error.value > depth) {
+        depth = static_cast<std::uint32_t>(error.value);
+        continue;
+      }
+      return std::unexpected(error);
+    }
+    auto state = std::make_unique<detail::ChannelState>(options, domain, events, std::move(queue));
+    detail::make_slab(*state, sends, receives);
+    detail::adopt(*state, *std::move(prepared));
+    return PreparedChannel{state.release()};
+  }
+}
+
+const Endpoint& PreparedChannel::endpoint() const noexcept { return state_->prepared->endpoint(); }
+
+Pending<Buffer> PreparedChannel::receive(Buffer buffer, ByteRange range) {
+  const detail::Ticket ticket =
+      state_->post(Receive{Channel::scatter(buffer, range)}, detail::SlotState::flying);
+  return {*state_, ticket, std::move(buffer)};
+}
+
+Result<Channel> PreparedChannel::connect(const Endpoint& peer) && {
+  auto connected = std::move(*state_->prepared).connect(peer);
+  if (!connected) return std::unexpected(connected.error());
+  state_->queue_pair.emplace(*std::move(connected));
+  state_->prepared.reset();
+  return Channel{std::exchange(state_, nullptr)};
+}
+
+PreparedChannel& PreparedChannel::operator=(PreparedChannel&& other) noexcept {
+  if (this != &other) {
+    if (state_ != nullptr) state_->close();
+    state_ = std::exchange(other.state_, nullptr);
+  }
+  return *this;
+}
+PreparedChannel::~PreparedChannel() {
+  if (state_ != nullptr) state_->close();
+}
+
+// ---- Channel ------------------------------------------------------------------------------------
+
+void Channel::release(detail::ChannelState* state) noexcept { state->close(); }
+
+Channel& Channel::operator=(Channel&& other) noexcept {
+  if (this != &other) {
+    if (state_ != nullptr) release(state_);
+    state_ = std::exchange(other.state_, nullptr);
+  }
+  return *this;
+}
+
+namespace {
+
+/// The result of an atomic comes into memory of the channel's own.
+template <class Work>
+Result<std::uint64_t> run_atomic(Channel& channel, detail::ChannelState& state, Work&& make,
+                                 Timeout limit) {
+  if (!state.atomic_result)
+    state.atomic_result = VERBATIM_TRY(state.domain.allocate(sizeof(std::uint64_t)));
+  const auto done =
+      channel.run(make(state.atomic_result->scatter(0, sizeof(std::uint64_t))), limit);
+  if (!done) return std::unexpected(done.error());
+  std::uint64_t before = 0;
+  std::memcpy(&before, state.atomic_result->bytes().data(), sizeof before);
+  return before;
+}
+
+}  // namespace
+
+Result<std::uint64_t> Channel::fetch_add(RemoteAtomic at, std::uint64_t add, Timeout limit) {
+  return run_atomic(
+      *this, *state_,
+      [&](ScatterElement into) { return FetchAdd{.into = std::move(into), .at = at, .add = add}; },
+      limit);
+}
+
+Result<std::uint64_t> Channel::compare_swap(RemoteAtomic at, std::uint64_t compare,
+                                            std::uint64_t swap, Timeout limit) {
+  return run_atomic(
+      *this, *state_,
+      [&](ScatterElement into) {
+        return CompareSwap{.into = std::move(into), .at = at, .compare = compare, .swap = swap};
+      },
+      limit);
+}
+
+Result<std::size_t> Channel::poll() noexcept {
+  std::size_t total = 0;
+  detail::ChannelState& state = *state_;
+  if (state.epoll.get() >= 0) {
+    static_cast<void>(state.events.wait(std::chrono::nanoseconds{0}));  // Acknowledges.
+    static_cast<void>(state.completions.arm());  // Before the last poll: none is overlooked.
+  }
+  for (;;) {
+    const int count = state.drain();
+    if (count < 0) state.expire({.code = Errc::device_failed, .operation = "ibv_poll_cq"});
+    if (count <= 0) break;
+    total += static_cast<std::size_t>(count);
+  }
+  state.heed_interrupts();
+  if (state.cause && total == 0) return std::unexpected(*state.cause);
+  return total;
+}
+
+Result<int> Channel::fd() noexcept {
+  detail::ChannelState& state = *state_;
+  if (state.epoll.get() < 0) {
+    detail::FileDescriptor epoll{epoll_create1(EPOLL_CLOEXEC)};
+    if (epoll.get() < 0) return std::unexpected(os_failure("epoll_create1", errno));
+    for (const int source : {state.events.fd(), state.interrupt->fd}) {
+      epoll_event wanted{.events = EPOLLIN, .data = {.fd = source}};
+      if (epoll_ctl(epoll.get(), EPOLL_CTL_ADD, source, &wanted) != 0)
+        return std::unexpected(os_failure("epoll_ctl", errno));
+    }
+    state.epoll = std::move(epoll);
+  }
+  VERBATIM_TRY(state.completions.arm());
+  return state.epoll.get();
+}
+
+namespace {
+
+std::uint32_t free_slots(const detail::OperationQueue& queue) noexcept {
+  std::uint32_t count = 0;
+  for (const detail::Slot* slot = queue.free; slot != nullptr; slot = slot->next) ++count;
+  return count;
+}
+
+}  // namespace
+
+std::uint32_t Channel::free_sends() const noexcept { return free_slots(state_->send_queue); }
+std::uint32_t Channel::free_receives() const noexcept { return free_slots(state_->receive_queue); }
+
+void Channel::cancel_on(const std::stop_token& token) {
+  state_->stop.reset();
+  state_->stop.emplace(token, [interrupt = state_->interrupt] { interrupt->raise(); });
+}
+
+Result<void> Channel::close(Timeout limit) noexcept {
+  if (state_->cause) return std::unexpected(*state_->cause);
+  const bool finished =
+      state_->finish_sends(limit < Timeout::zero() ? state_->options.timeout : limit);
+  const std::optional<Error> failed = state_->cause;
+  state_->expire({.code = Errc::closed, .operation = "close"});
+  if (failed) return std::unexpected(*failed);
+  if (!finished) return std::unexpected(Error{.code = Errc::timed_out, .operation = "close"});
+  return {};
+}
+
+Result<PreparedChannel> Channel::recycle() && {
+  detail::ChannelState& state = *state_;
+  std::uint32_t held = 0;
+  for (const detail::OperationQueue* queue : {&state.send_queue, &state.receive_queue})
+    for (detail::Slot* slot = queue->first; slot != queue->first + queue->count; ++slot)
+      if (slot->state != detail::SlotState::free) ++held;
+  if (!state.cause || held != 0 || state.open_scopes != 0)
+    return std::unexpected(
+        Error{.code = Errc::busy,
+              .operation = "recycle",
+              .field = !state.cause ? "the channel has not ended" : "results that were not taken",
+              .value = held});
+  if (!state.proven)
+    return std::unexpected(Error{.code = Errc::device_failed, .operation = "recycle"});
+  // What the device still reports of former requests has a stale id, and is dropped.
+  if (state.destroyed) {
+    state.queue_pair.reset();
+    detail::adopt(state, VERBATIM_TRY(QueuePair::prepare(detail::queue_pair_options(
+                             state.options, state.domain, state.completions, state.send_queue.count,
+                             state.receive_queue.count))));
+  } else {
+    detail::adopt(state, VERBATIM_TRY(std::move(*state.queue_pair).reset()));
+    state.queue_pair.reset();
+  }
+  while (state.drain() > 0) {
+  }
+  for (detail::OperationQueue* queue : {&state.send_queue, &state.receive_queue})
+    detail::lay_out(state, *queue, queue->first, queue->count);
+  state.interrupt->reset();
+  state.cause.reset();
+  state.failure.reset();
+  state.destroyed = false;
+  return PreparedChannel{std::exchange(state_, nullptr)};
+}
+
+// ---- Scope --------------------------------------------------------------------------------------
+
+Result<std::size_t> Scope::wait_any(std::span<const Operation> operations, Timeout limit) noexcept {
+  const auto start = std::chrono::steady_clock::now();
+  const Timeout allowed = limit < Timeout::zero() ? channel_.options.timeout : limit;
+  for (;;) {
+    for (std::size_t i = 0; i < operations.size(); ++i) {
+      const Operation operation = operations[i];
+      if (!operation.posted() || channel_.is_ready(channel_.slot(operation.id_), operation.id_))
+        return i;
+    }
+    const auto now = std::chrono::steady_clock::now();
+    if (operations.empty() || now - start >= allowed) {
+      const Error late{.code = Errc::timed_out, .operation = "wait_any"};
+      if (!operations.empty()) channel_.expire(late);
+      return std::unexpected(late);
+    }
+    if (now - start < channel_.options.wait.spin) continue;
+    channel_.sleep(std::min(start + allowed, now + std::chrono::milliseconds{20}));
+  }
+}
+
+Result<void> Scope::wait_all(std::span<const Operation> operations, Timeout limit) noexcept {
+  const auto deadline = std::chrono::steady_clock::now() +
+                        (limit < Timeout::zero() ? channel_.options.timeout : limit);
+  Result<void> outcome;
+  for (const Operation operation : operations) {
+    const auto left =
+        std::max(Timeout::zero(), Timeout{deadline - std::chrono::steady_clock::now()});
+    if (const auto done = wait(operation, left); !done && outcome)
+      outcome = std::unexpected(done.error());
+  }
+  return outcome;
+}
+
+void Scope::check_local(std::uint64_t address, std::uintptr_t here) const {
+  // A fiber or coroutine runs on another stack: then nothing can be said.
+  pthread_attr_t attributes;
+  void* bottom = nullptr;
+  std::size_t size = 0;
+  if (pthread_getattr_np(pthread_self(), &attributes) != 0) return;
+  pthread_attr_getstack(&attributes, &bottom, &size);
+  pthread_attr_destroy(&attributes);
+  const auto low = reinterpret_cast<std::uintptr_t>(bottom);
+  const auto inside = [&](std::uintptr_t x) { return x >= low && x - low < size; };
+  if (inside(here) && inside(frame_))
+    contract_violated(
+        "Scope: the buffer is local to the scope's closure, and dies before the scope", address,
+        frame_, std::source_location::current());
+}
+
+// ---- Pairs --------------------------------------------------------------------------------------
+
+Result<std::pair<Channel, Channel>> connect_pair(const ProtectionDomain& domain,
+                                                 const ChannelOptions& options) {
+  auto left = VERBATIM_TRY(PreparedChannel::create(domain, options));
+  auto right = VERBATIM_TRY(PreparedChannel::create(domain, options));
+  const Endpoint left_endpoint = left.endpoint();
+  const Endpoint right_endpoint = right.endpoint();
+  Channel left_connected = VERBATIM_TRY(std::move(left).connect(right_endpoint));
+  Channel right_connected = VERBATIM_TRY(std::move(right).connect(left_endpoint));
+  return std::pair{std::move(left_connected), std::move(right_connected)};
+}
+
+}  // namespace verbatim

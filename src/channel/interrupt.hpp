@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#pragma once
+/// \file How another thread interrupts a channel: a flag for one that works, a file descriptor for
+/// one that sleeps.
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdint>
+
+namespace verbatim::detail {
+
+struct Interrupt {
+  Interrupt() noexcept : fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+  ~Interrupt() {
+    if (fd >= 0) close(fd);
+  }
+  Interrupt(const Interrupt&) = delete;
+  Interrupt& operator=(const Interrupt&) = delete;
+
+  void raise() noexcept {
+    raised.store(true);
+    const std::uint64_t one = 1;
+    // A full counter has woken the sleeper already.
+    if (fd >= 0 && write(fd, &one, sizeof one) < 0) return;
+  }
+  void reset() noexcept {
+    std::uint64_t count = 0;
+    if (fd >= 0 && read(fd, &count, sizeof count) < 0) count = 0;  // Nothing was there.
+    raised.store(false);
+  }
+
+  std::atomic<bool> raised{false};
+  int fd;  ///< -1 if the system has none left: a sleeper then looks after at most kNap.
+};
+
+}  // namespace verbatim::detail

@@ -1,0 +1,387 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Everything that is not on the straight path: filing other operations' completions, waiting,
+// scopes. The end of a channel is in channel_end.cpp.
+#include "verbatim/channel/operation_core.hpp"
+
+#include <poll.h>
+#include <sched.h>
+
+#include <algorithm>
+
+#include "channel/interrupt.hpp"
+#include "channel/slot_states.hpp"
+#include "channel/work_failure.hpp"
+
+namespace verbatim::detail {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// The longest sleep: events of the device and a lost wake-up are looked for at least so often.
+constexpr auto kNap = std::chrono::milliseconds{20};
+
+void relax_processor() noexcept {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+/// What a waiter does between two empty polls, and when its time is over.
+class Patience {
+ public:
+  Patience(ChannelState& channel, Timeout limit) noexcept
+      : channel_(channel),
+        start_(Clock::now()),
+        deadline_(start_ +
+                  std::min<Timeout>(limit < Timeout::zero() ? channel.options.timeout : limit,
+                                    std::chrono::hours{24 * 365})) {}
+
+  [[nodiscard]] bool is_over() noexcept {
+    now_ = Clock::now();
+    return now_ >= deadline_;
+  }
+  void pause() noexcept {
+    const WaitPolicy& policy = channel_.options.wait;
+    const auto waited = now_ - start_;
+    if (waited < policy.spin) return relax_processor();
+    if (!policy.sleep || waited < policy.spin + policy.yield) {
+      sched_yield();
+      return;
+    }
+    channel_.sleep(std::min(deadline_, now_ + kNap));
+  }
+
+ private:
+  ChannelState& channel_;
+  Clock::time_point start_;
+  Clock::time_point deadline_;
+  Clock::time_point now_{};
+};
+
+Error timed_out() noexcept { return {.code = Errc::timed_out, .operation = "wait"}; }
+
+}  // namespace
+
+int ChannelState::drain() noexcept {
+  ibv_wc polled[kPollBatch];
+  const int count = cq->context->ops.poll_cq(cq, kPollBatch, polled);
+  if (count > 0) file(polled, count);
+  return count;
+}
+
+void ChannelState::file(const ibv_wc* polled, int count) noexcept {
+  for (int i = 0; i < count; ++i) {
+    const ibv_wc& wc = polled[i];
+    Slot& slot = this->slot(wc.wr_id);
+    if (slot.id != wc.wr_id) [[unlikely]]
+      continue;  // Of an operation that was finished another way, or nobody's.
+    if (slot.state == SlotState::detached && wc.status == IBV_WC_SUCCESS) {
+      --slot.scope->detached;
+      slot.queue->release(slot);
+      continue;
+    }
+    slot.completion = UnsafeAccess::completion(wc);
+    // The first failure is the cause of what follows: it is flushed.
+    if (wc.status != IBV_WC_SUCCESS && wc.status != IBV_WC_WR_FLUSH_ERR && !failure)
+      failure = work_failure(slot.completion);
+    if (slot.state == SlotState::flying) {
+      slot.state = SlotState::done;
+    } else {
+      settle(slot);
+    }
+  }
+}
+
+void ChannelState::settle(Slot& slot) noexcept {
+  switch (slot.state) {
+    case SlotState::detached:
+      record(*slot.scope, work_failure(slot.completion));
+      --slot.scope->detached;
+      break;
+    case SlotState::orphaned: orphan(slot).destroy(orphan(slot).bytes); break;
+    case SlotState::batch: slot.state = SlotState::batch_done; return;
+    default:
+      return;  // Chained: only its status counts. Else: a second completion of one operation.
+  }
+  slot.queue->release(slot);
+}
+
+// ---- Posting ------------------------------------------------------------------------------------
+
+Ticket ChannelState::refuse(OperationQueue& queue) noexcept {
+  if (!cause) heed_interrupts();
+  if (cause)
+    return park_refusal(queue, {.code = closed ? Errc::closed : Errc::broken,
+                                .operation = "post",
+                                .field = cause->operation,
+                                .value = static_cast<std::uint64_t>(cause->code)});
+  return park_refusal(queue, {.code = Errc::would_block,
+                              .operation = "post",
+                              .field = &queue == &send_queue ? "max_sends" : "max_receives",
+                              .value = queue.count,
+                              .limit = queue.count});
+}
+
+Ticket ChannelState::park_refusal(OperationQueue& queue, const Error& error) noexcept {
+  const std::uint64_t number = ++refusal_count;
+  refusals[number % refusals.size()] = error;
+  return {&queue.marker(), kRefused | number << kIndexBits};
+}
+
+Error ChannelState::refusal(std::uint64_t id) const noexcept {
+  const std::uint64_t number = id >> kIndexBits;
+  if (number == 0) return {.code = Errc::stale, .operation = "wait"};  // A handle moved from.
+  // Only the last so many are kept: who leaves more of them lying learns only this.
+  if (((refusal_count - number) << kIndexBits >> kIndexBits) >= refusals.size())
+    return {.code = Errc::would_block, .operation = "post"};
+  return refusals[number % refusals.size()];
+}
+
+Ticket ChannelState::finish_batch(std::size_t count, Slot& first, Slot& last) noexcept {
+  // A signal at least for every half of the queue, so that the device can free its places.
+  const std::size_t every = std::max<std::size_t>(send_queue.count / 2, 1);
+  for (std::size_t i = every; i < count; i += every)
+    batch_requests[i - 1].send_flags |= IBV_SEND_SIGNALED;
+  batch_requests[count - 1].send_flags |= IBV_SEND_SIGNALED;
+  ibv_wc clean{};
+  for (Slot* slot = &first; slot != &last; slot = slot->next) {
+    slot->state = SlotState::chained;
+    slot->completion = UnsafeAccess::completion(clean);
+  }
+  last.state = SlotState::batch;
+  send_queue.free = std::exchange(last.next, &first);
+  ibv_send_wr* rejected = nullptr;
+  if (const int failed = raw->context->ops.post_send(raw, batch_requests.get(), &rejected))
+      [[unlikely]]
+    return batch_refused(last, failed, rejected);
+  return {&last, last.id};
+}
+
+Ticket ChannelState::batch_refused(Slot& last, int os_error, const ibv_send_wr* rejected) noexcept {
+  const Error error = UnsafeAccess::post_failed(raw->context, "ibv_post_send", os_error);
+  Slot* const first = last.next;
+  if (rejected == nullptr || rejected == batch_requests.get()) {
+    for (Slot* slot = first; slot != &last; slot = slot->next) slot->state = SlotState::free;
+    last.state = SlotState::free;
+    last.next = std::exchange(send_queue.free, first);
+  } else {
+    // The device took a part, unsignaled: only a flush can end it.
+    last.state = SlotState::chained;
+    expire(error);
+  }
+  return park_refusal(send_queue, error);
+}
+
+// ---- Waiting ------------------------------------------------------------------------------------
+
+bool ChannelState::is_ready(const Slot& slot, std::uint64_t id) noexcept {
+  if ((id & kRefused) != 0 || slot.id != id) return true;
+  if (is_in_flight(slot.state)) {
+    drain();
+    heed_interrupts();
+  }
+  return !is_in_flight(slot.state);
+}
+
+bool ChannelState::await(Slot& slot, std::uint64_t id, Timeout limit, Memory memory) noexcept {
+  last_result.unproven = false;
+  last_result.error = {};
+  if ((id & kRefused) != 0) {
+    last_result.error = refusal(id);
+    return false;
+  }
+  if (slot.id != id) {
+    last_result.error = {.code = Errc::stale, .operation = "wait"};
+    return false;
+  }
+  const bool in_time = wait_for(slot, limit);
+  if (!proven) {
+    if (memory == Memory::borrowed)
+      contract_violated("the device cannot be stopped, and may still use borrowed memory", 0, 0,
+                        std::source_location::current());
+    last_result.unproven = true;
+  }
+  last_result.completion = slot.completion;
+  if (slot.state == SlotState::batch_done) return take_batch(slot);
+  const bool succeeded = slot.completion.ok();
+  if (!succeeded) {
+    last_result.error = work_failure(slot.completion);
+    // What was flushed because of us tells our reason, not the device's.
+    if (slot.completion.status() == WorkStatus::flushed && cause)
+      last_result.error = in_time ? *cause : timed_out();
+  }
+  take(slot);  // Perhaps the last one of a channel that is gone: nothing of it is there afterwards.
+  return succeeded;
+}
+
+/// False: the time was over, and the channel was ended; the slot is not in flight any more.
+bool ChannelState::wait_for(const Slot& slot, Timeout limit) noexcept {
+  if (!is_in_flight(slot.state)) return true;
+  Patience patience{*this, limit};
+  while (is_in_flight(slot.state)) {
+    const int count = drain();
+    if (count > 0) continue;
+    if (count < 0) {
+      expire({.code = Errc::device_failed, .operation = "ibv_poll_cq"});
+    } else if (heed_interrupts()) {
+      continue;
+    } else if (patience.is_over()) {
+      expire(timed_out());
+      // It may have finished while the device was being stopped.
+      return slot.completion.status() != WorkStatus::flushed;
+    } else {
+      patience.pause();
+    }
+  }
+  return true;
+}
+
+void ChannelState::sleep(std::chrono::steady_clock::time_point until) noexcept {
+  if (!completions.arm()) {  // Cannot be armed: keep looking, but let others run.
+    sched_yield();
+    return;
+  }
+  if (drain() != 0 || interrupted->load()) return;  // It came between the last poll and the arming.
+  const auto left = std::max(until - Clock::now(), Clock::duration::zero());
+  const timespec time{.tv_sec = std::chrono::duration_cast<std::chrono::seconds>(left).count(),
+                      .tv_nsec = (left % std::chrono::seconds{1}).count()};
+  pollfd sources[] = {{.fd = events.fd(), .events = POLLIN, .revents = 0},
+                      {.fd = interrupt->fd, .events = POLLIN, .revents = 0}};
+  if (ppoll(sources, 2, &time, nullptr) > 0 && sources[0].revents != 0)
+    static_cast<void>(events.wait(std::chrono::nanoseconds{0}));  // Takes and acknowledges.
+}
+
+bool ChannelState::heed_interrupts() noexcept {
+  if (cause) return false;
+  if (failure) {
+    expire(*failure);
+    return true;
+  }
+  if (interrupted->load()) {
+    expire({.code = Errc::cancelled, .operation = "cancel"});
+    return true;
+  }
+  constexpr EventFlags kFatal = EventType::queue_pair_fatal | EventType::queue_pair_request_error |
+                                EventType::queue_pair_access_error;
+  const EventFlags seen = queue_pair ? queue_pair->events() : EventFlags{};
+  if (seen.has_any(kFatal) || !completions.events().empty() ||
+      domain.context().events().has(EventType::device_fatal)) {
+    expire({.code = Errc::device_failed,
+            .operation = "async event",
+            .field = "events",
+            .value = (seen | completions.events() | domain.context().events()).bits});
+    return true;
+  }
+  return false;
+}
+
+// ---- Taking results -----------------------------------------------------------------------------
+
+void ChannelState::take(Slot& slot) noexcept {
+  if (slot.state != SlotState::parked) {
+    const bool failed = !slot.completion.ok();
+    slot.queue->release(slot);
+    // One failure sends a connected queue pair to the error state: nothing more can succeed.
+    if (failed) heed_interrupts();
+    return;
+  }
+  // Never back to a free list. After the channel it holds the core, which goes with the last.
+  slot.state = SlotState::free;
+  slot.id += kGeneration;
+  if (closed && --parked == 0) delete this;
+}
+
+bool ChannelState::take_batch(Slot& last) noexcept {
+  const Completion result = first_failure_of(last);
+  Slot* const first = last.next;
+  for (Slot* slot = first; slot != &last; slot = slot->next) {
+    slot->id += kGeneration;
+    slot->state = SlotState::free;
+  }
+  last.id += kGeneration;
+  last.state = SlotState::free;
+  last.next = std::exchange(send_queue.free, first);
+  last_result.completion = result;
+  if (result.ok()) return true;
+  last_result.error = work_failure(result);
+  heed_interrupts();
+  return false;
+}
+
+/// A failure flushes everything behind it: the first one is the cause.
+Completion ChannelState::first_failure_of(const Slot& last) noexcept {
+  if (last.completion.ok()) return last.completion;
+  const Slot* failed = last.next;
+  while (failed->completion.ok()) failed = failed->next;
+  return failed->completion;
+}
+
+bool ChannelState::abandon(Slot& slot, void* buffer, void (*move)(void* to, void* from) noexcept,
+                           void (*destroy)(void*) noexcept) noexcept {
+  if (is_in_flight(slot.state)) {
+    Orphan& kept = orphan(slot);
+    move(kept.bytes, buffer);
+    kept.destroy = destroy;
+    slot.state = SlotState::orphaned;
+    return true;
+  }
+  const bool safe = proven;
+  take(slot);
+  return safe;
+}
+
+// ---- Scopes -------------------------------------------------------------------------------------
+
+void ChannelState::record(ScopeState& scope, const Error& error) noexcept {
+  // The room was made with the slab; a second scope that fails at once makes its own.
+  if (scope.failures.capacity() == 0) scope.failures.swap(spare_failures);
+  scope.failures.push_back(error);
+}
+
+bool ChannelState::make_room(OperationQueue& queue) noexcept {
+  Patience patience{*this, kChannelTimeout};
+  while (queue.free == nullptr && !cause) {
+    const int count = drain();
+    if (count > 0 || heed_interrupts()) continue;
+    if (count < 0)
+      expire({.code = Errc::device_failed, .operation = "ibv_poll_cq"});
+    else if (patience.is_over())
+      expire(timed_out());
+    else
+      patience.pause();
+  }
+  return !cause;
+}
+
+void ChannelState::finish(ScopeState& scope) noexcept {
+  std::optional<Patience> patience;
+  while (scope.detached != 0) {
+    const int count = drain();
+    if (count > 0 || heed_interrupts()) continue;
+    if (!patience) patience.emplace(*this, kChannelTimeout);
+    if (count < 0)
+      expire({.code = Errc::device_failed, .operation = "ibv_poll_cq"});
+    else if (patience->is_over())
+      expire(timed_out());
+    else
+      patience->pause();
+  }
+  collect(send_queue, scope);
+  collect(receive_queue, scope);
+}
+
+/// Over the queue's own slots, until the scope's last handle: a stack keeps busy slots in front.
+void ChannelState::collect(OperationQueue& queue, ScopeState& scope) noexcept {
+  for (Slot* slot = queue.first; scope.handles != 0 && slot != queue.first + queue.count; ++slot) {
+    if (slot->scope != &scope || slot->state == SlotState::free ||
+        slot->state == SlotState::chained)
+      continue;
+    if (!await(*slot, slot->id, kChannelTimeout, Memory::borrowed))
+      record(scope, last_result.error);
+    --scope.handles;
+  }
+}
+
+}  // namespace verbatim::detail

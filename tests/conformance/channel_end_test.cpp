@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Goal: a deadline, a cancel or a failure ends a channel: everything outstanding comes back, the
+//       cause stays, nothing lands in a buffer afterwards, and the channel can be connected anew.
+// Method: operations that cannot finish, because the peer does nothing.
+#include <gtest/gtest.h>
+#include <poll.h>
+
+#include <array>
+#include <chrono>
+#include <stop_token>
+#include <thread>
+#include <vector>
+
+#include "support/completions.hpp"
+#include "support/device_under_test.hpp"
+#include "support/pattern.hpp"
+#include "support/require.hpp"
+#include "verbatim/channel/channel.hpp"
+
+namespace verbatim::test {
+namespace {
+
+using namespace std::chrono_literals;
+using Clock = std::chrono::steady_clock;
+
+class ChannelEnd : public testing::Test {
+ protected:
+  [[nodiscard]] Buffer filled(std::size_t bytes, std::uint64_t with) {
+    Buffer buffer = require(domain.allocate(bytes));
+    fill(buffer.bytes(), with);
+    return buffer;
+  }
+  [[nodiscard]] Buffer empty(std::size_t bytes) { return require(domain.allocate(bytes)); }
+  /// Connects two channels that ended, or are new.
+  [[nodiscard]] static std::pair<Channel, Channel> join(PreparedChannel a, PreparedChannel b) {
+    const Endpoint first = a.endpoint();
+    const Endpoint second = b.endpoint();
+    Channel left = require(std::move(a).connect(second));
+    return {std::move(left), require(std::move(b).connect(first))};
+  }
+  void exchange(Channel& from, Channel& to) {
+    auto receiving = to.receive(empty(64));
+    EXPECT_TRUE(succeeds(from.send(filled(64, seed)).wait().result));
+    auto [received, result] = receiving.wait();
+    ASSERT_TRUE(succeeds(result));
+    EXPECT_TRUE(holds(received.bytes(), seed));
+  }
+
+  std::uint64_t seed = test_seed();
+  ProtectionDomain domain = require(open_context().allocate_domain());
+  std::pair<Channel, Channel> pair = require(connect_pair(domain));
+  Channel& left = pair.first;
+  Channel& right = pair.second;
+};
+
+TEST_F(ChannelEnd, DeadlineGivesTheBufferBackAndNothingLandsInIt) {
+  auto [buffer, result] = right.receive(empty(64)).wait(20ms);
+  EXPECT_TRUE(fails_with(result, Errc::timed_out));
+  ASSERT_TRUE(buffer);
+  ASSERT_TRUE(right.cause());
+  EXPECT_EQ(right.cause()->code, Errc::timed_out);
+  // The peer's message comes too late.
+  auto sending = left.send(filled(64, seed));
+  static_cast<void>(sending.wait(50ms));
+  EXPECT_TRUE(all_equal(buffer.bytes(), std::byte{}));
+}
+
+TEST_F(ChannelEnd, DeadlineBreaksTheChannelForEverybody) {
+  auto other = right.receive(empty(64));
+  EXPECT_TRUE(fails_with(right.receive(empty(64)).wait(10ms).result, Errc::timed_out));
+  auto [buffer, result] = other.wait();
+  EXPECT_TRUE(buffer);
+  EXPECT_TRUE(fails_with(result, Errc::timed_out));  // The cause, not just "flushed".
+  EXPECT_TRUE(fails_with(right.receive(empty(64)).wait().result, Errc::broken));
+}
+
+TEST_F(ChannelEnd, BlockingCallAndScopeKeepTheDeadlineToo) {
+  Buffer sink = empty(64);
+  EXPECT_TRUE(fails_with(right.receive(sink.scatter(), 10ms), Errc::timed_out));
+  const auto outcome = left.scope([&](Scope& scope) -> Result<void> {
+    const auto done = scope.wait(scope.post(Receive{sink.scatter()}), 10ms);
+    return done ? Result<void>{} : std::unexpected(done.error());
+  });
+  ASSERT_FALSE(outcome.has_value());
+  EXPECT_EQ(outcome.error().closure->code, Errc::timed_out);
+}
+
+TEST_F(ChannelEnd, ScopeThatNobodyServesEndsByTheChannelsOwnTimeout) {
+  auto [a, b] = require(connect_pair(domain, {.timeout = 30ms}));
+  Buffer sink = empty(64);
+  const auto outcome =
+      a.scope([&](Scope& scope) { static_cast<void>(scope.post(Receive{sink.scatter()})); });
+  ASSERT_FALSE(outcome.has_value());
+  ASSERT_EQ(outcome.error().operations.size(), 1u);
+  EXPECT_EQ(outcome.error().operations[0].code, Errc::timed_out);
+}
+
+TEST_F(ChannelEnd, CancelWakesASleepingWait) {
+  const Canceller canceller = right.canceller();
+  auto receiving = right.receive(empty(64));
+  std::jthread other([&] {
+    std::this_thread::sleep_for(20ms);  // wait: until the other thread sleeps, most likely
+    canceller.cancel();
+  });
+  const auto start = Clock::now();
+  auto [buffer, result] = receiving.wait(kPatience);
+  EXPECT_LT(Clock::now() - start, kPatience / 2);
+  EXPECT_TRUE(fails_with(result, Errc::cancelled));
+  EXPECT_TRUE(buffer);
+}
+
+TEST_F(ChannelEnd, CancelIsHeededByTheNextPost) {
+  right.cancel();
+  EXPECT_TRUE(fails_with(right.receive(empty(64)).wait().result, Errc::broken));
+  EXPECT_EQ(right.cause()->code, Errc::cancelled);
+}
+
+TEST_F(ChannelEnd, StopRequestCancels) {
+  std::stop_source source;
+  right.cancel_on(source.get_token());
+  auto receiving = right.receive(empty(64));
+  source.request_stop();
+  EXPECT_TRUE(fails_with(receiving.wait(kPatience).result, Errc::cancelled));
+}
+
+TEST_F(ChannelEnd, CancellerOutlivesTheChannel) {
+  const Canceller canceller = right.canceller();
+  {
+    const Channel gone = std::move(right);
+  }
+  canceller.cancel();
+}
+
+TEST_F(ChannelEnd, RecycledChannelsTalkAgain) {
+  exchange(left, right);
+  EXPECT_TRUE(fails_with(right.receive(empty(64)).wait(10ms).result, Errc::timed_out));
+  left.cancel();
+  EXPECT_TRUE(fails_with(left.receive(empty(8)).wait().result, Errc::broken));
+  auto [again_left, again_right] =
+      join(require(std::move(left).recycle()), require(std::move(right).recycle()));
+  EXPECT_FALSE(again_left.cause());
+  for (int i = 0; i < 200; ++i) exchange(again_left, again_right);
+  exchange(again_right, again_left);
+}
+
+TEST_F(ChannelEnd, RecycleRefusesAChannelThatLives) {
+  const auto refused = std::move(left).recycle();
+  ASSERT_TRUE(fails_with(refused, Errc::busy));
+  exchange(left, right);
+}
+
+TEST_F(ChannelEnd, RecycleRefusesWhileResultsWereNotTaken) {
+  auto receiving = right.receive(empty(64));
+  right.cancel();
+  static_cast<void>(right.receive(empty(8)).wait());
+  ASSERT_TRUE(fails_with(std::move(right).recycle(), Errc::busy));
+  EXPECT_TRUE(fails_with(receiving.wait().result, Errc::cancelled));
+  EXPECT_TRUE(succeeds(std::move(right).recycle()));
+}
+
+TEST_F(ChannelEnd, CloseLetsSendsFinish) {
+  auto receiving = right.receive(empty(64));
+  auto sending = left.send(filled(64, seed));
+  EXPECT_TRUE(succeeds(left.close()));
+  EXPECT_TRUE(succeeds(sending.wait().result));
+  auto [received, result] = receiving.wait();
+  ASSERT_TRUE(succeeds(result));
+  EXPECT_TRUE(holds(received.bytes(), seed));
+  EXPECT_EQ(left.cause()->code, Errc::closed);
+}
+
+TEST_F(ChannelEnd, CloseGivesUpOnSendsThatNobodyReceives) {
+  auto sending = left.send(filled(64, seed));
+  EXPECT_TRUE(fails_with(left.close(20ms), Errc::timed_out));
+  EXPECT_TRUE(fails_with(sending.wait().result, Errc::closed));
+}
+
+TEST_F(ChannelEnd, DestructorIsBounded) {
+  auto [a, b] = require(connect_pair(domain, {.flush_timeout = 50ms}));
+  auto sending = a.send(filled(64, seed));  // Never received.
+  const auto start = Clock::now();
+  {
+    const Channel gone = std::move(a);
+  }
+  EXPECT_LT(Clock::now() - start, 10s);
+  EXPECT_TRUE(sending.wait().buffer);
+}
+
+TEST_F(ChannelEnd, FileDescriptorBecomesReadable) {
+  auto receiving = right.receive(empty(64));
+  const int fd = require(right.fd());
+  pollfd entry{.fd = fd, .events = POLLIN, .revents = 0};
+  EXPECT_EQ(::poll(&entry, 1, 0), 0);
+  auto sending = left.send(filled(64, seed));
+  ASSERT_EQ(::poll(&entry, 1, 30'000), 1);
+  EXPECT_TRUE(eventually([&] {
+    static_cast<void>(right.poll());
+    return receiving.ready();
+  }));
+  EXPECT_TRUE(succeeds(receiving.wait().result));
+}
+
+TEST_F(ChannelEnd, IdleWaitSleeps) {
+  // The processor time of a wait of 300 ms is a small part of it.
+  timespec before{};
+  timespec after{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &before);
+  static_cast<void>(right.receive(empty(64)).wait(300ms));
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &after);
+  const auto spent = std::chrono::seconds{after.tv_sec - before.tv_sec} +
+                     std::chrono::nanoseconds{after.tv_nsec - before.tv_nsec};
+  EXPECT_LT(spent, 150ms);
+}
+
+}  // namespace
+}  // namespace verbatim::test
