@@ -36,6 +36,13 @@ struct Case {
 void raw(Fixture& fixture, long operations);
 void queue_pair(Fixture& fixture, long operations);
 void soft_inprocess(Fixture& fixture, long operations);
+void raw_batch(Fixture& fixture, long operations);
+void channel_blocking(Fixture& fixture, long operations);
+void channel_owned(Fixture& fixture, long operations);
+void channel_scope(Fixture& fixture, long operations);
+void channel_scope_each(Fixture& fixture, long operations);
+void channel_detached(Fixture& fixture, long operations);  ///< In groups of 16.
+void channel_batch(Fixture& fixture, long operations);     ///< In groups of 16.
 
 [[noreturn]] VERBATIM_COLD void report(const Error& error);
 [[noreturn]] VERBATIM_COLD void report(const Completion& completion);

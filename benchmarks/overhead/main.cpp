@@ -24,10 +24,18 @@ namespace verbatim::overhead {
 constexpr std::array kCases{
     Case{"raw", "raw", &raw},
     Case{"queue_pair", "raw", &queue_pair},
+    Case{"raw.batch", "raw.batch", &raw_batch},
+    Case{"channel.blocking", "raw", &channel_blocking},
+    Case{"channel.owned", "raw", &channel_owned},
+    Case{"channel.scope", "raw", &channel_scope},
+    Case{"channel.scope_each", "raw", &channel_scope_each},
+    Case{"channel.detached", "raw", &channel_detached},
+    Case{"channel.batch", "raw.batch", &channel_batch},
     Case{"soft.inprocess", "raw", &soft_inprocess},
 };
 
 void raw(Fixture& fixture, long operations) { raw_send(&fixture.raw, operations); }
+void raw_batch(Fixture& fixture, long operations) { raw_send_chain(&fixture.raw, operations); }
 
 void report(const Error& error) {
   std::fprintf(stderr, "overhead_driver: %s\n", to_string(error).c_str());

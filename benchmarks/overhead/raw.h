@@ -21,6 +21,8 @@ struct raw_connection {
 
 /* Sends the message `operations` times, and waits for each. */
 void raw_send(const struct raw_connection* connection, long operations);
+/* In chains of 16 with one signal. */
+void raw_send_chain(const struct raw_connection* connection, long operations);
 
 #ifdef __cplusplus
 }

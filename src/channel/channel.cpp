@@ -48,7 +48,8 @@ void make_slab(ChannelState& state, std::uint32_t sends, std::uint32_t receives)
   for (std::uint64_t i = 0; i <= state.mask; ++i) state.slots[i].id = start | i;
   lay_out(state, state.send_queue, state.slots, sends);
   lay_out(state, state.receive_queue, state.slots + sends + 1, receives);
-  state.spare_failures.reserve(needed);
+  state.spare_failures = std::make_unique<std::vector<Error>>();
+  state.spare_failures->reserve(needed);
 }
 
 QueuePairOptions queue_pair_options(const ChannelOptions& options, const ProtectionDomain& domain,
@@ -101,11 +102,11 @@ ChannelState::ChannelState(ChannelOptions chosen, ProtectionDomain in, Completio
       events(std::move(channel)),
       completions(std::move(queue)),
       interrupt(std::make_shared<Interrupt>()) {
-  interrupted = &interrupt->raised;
+  interrupt->flag = &interrupted;
   cq = UnsafeAccess::raw(completions);
 }
 
-ChannelState::~ChannelState() = default;
+ChannelState::~ChannelState() { interrupt->detach(); }
 
 }  // namespace detail
 
@@ -290,7 +291,7 @@ Result<PreparedChannel> Channel::recycle() && {
   std::uint32_t held = 0;
   for (const detail::OperationQueue* queue : {&state.send_queue, &state.receive_queue})
     for (detail::Slot* slot = queue->first; slot != queue->first + queue->count; ++slot)
-      if (slot->state != detail::SlotState::free) ++held;
+      if (slot->state > detail::SlotState::chained) ++held;
   if (!state.cause || held != 0 || state.open_scopes != 0)
     return std::unexpected(
         Error{.code = Errc::busy,
@@ -314,6 +315,7 @@ Result<PreparedChannel> Channel::recycle() && {
   for (detail::OperationQueue* queue : {&state.send_queue, &state.receive_queue})
     detail::lay_out(state, *queue, queue->first, queue->count);
   state.interrupt->reset();
+  state.interrupted.store(false);
   state.cause.reset();
   state.failure.reset();
   state.destroyed = false;

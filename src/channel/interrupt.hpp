@@ -7,9 +7,11 @@
 
 #include <atomic>
 #include <cstdint>
+#include <mutex>
 
 namespace verbatim::detail {
 
+/// Shared with who may interrupt: it outlives the channel.
 struct Interrupt {
   Interrupt() noexcept : fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
   ~Interrupt() {
@@ -19,7 +21,9 @@ struct Interrupt {
   Interrupt& operator=(const Interrupt&) = delete;
 
   void raise() noexcept {
-    raised.store(true);
+    const std::lock_guard lock{mutex};
+    if (flag == nullptr) return;  // The channel is gone.
+    flag->store(true);
     const std::uint64_t one = 1;
     // A full counter has woken the sleeper already.
     if (fd >= 0 && write(fd, &one, sizeof one) < 0) return;
@@ -27,10 +31,14 @@ struct Interrupt {
   void reset() noexcept {
     std::uint64_t count = 0;
     if (fd >= 0 && read(fd, &count, sizeof count) < 0) count = 0;  // Nothing was there.
-    raised.store(false);
+  }
+  void detach() noexcept {
+    const std::lock_guard lock{mutex};
+    flag = nullptr;
   }
 
-  std::atomic<bool> raised{false};
+  std::mutex mutex;
+  std::atomic<bool>* flag = nullptr;  ///< In the channel, where each post looks at it.
   int fd;  ///< -1 if the system has none left: a sleeper then looks after at most kNap.
 };
 

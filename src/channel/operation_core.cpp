@@ -145,11 +145,6 @@ Ticket ChannelState::finish_batch(std::size_t count, Slot& first, Slot& last) no
   for (std::size_t i = every; i < count; i += every)
     batch_requests[i - 1].send_flags |= IBV_SEND_SIGNALED;
   batch_requests[count - 1].send_flags |= IBV_SEND_SIGNALED;
-  ibv_wc clean{};
-  for (Slot* slot = &first; slot != &last; slot = slot->next) {
-    slot->state = SlotState::chained;
-    slot->completion = UnsafeAccess::completion(clean);
-  }
   last.state = SlotState::batch;
   send_queue.free = std::exchange(last.next, &first);
   ibv_send_wr* rejected = nullptr;
@@ -163,7 +158,6 @@ Ticket ChannelState::batch_refused(Slot& last, int os_error, const ibv_send_wr* 
   const Error error = UnsafeAccess::post_failed(raw->context, "ibv_post_send", os_error);
   Slot* const first = last.next;
   if (rejected == nullptr || rejected == batch_requests.get()) {
-    for (Slot* slot = first; slot != &last; slot = slot->next) slot->state = SlotState::free;
     last.state = SlotState::free;
     last.next = std::exchange(send_queue.free, first);
   } else {
@@ -243,7 +237,7 @@ void ChannelState::sleep(std::chrono::steady_clock::time_point until) noexcept {
     sched_yield();
     return;
   }
-  if (drain() != 0 || interrupted->load()) return;  // It came between the last poll and the arming.
+  if (drain() != 0 || interrupted.load()) return;  // It came between the last poll and the arming.
   const auto left = std::max(until - Clock::now(), Clock::duration::zero());
   const timespec time{.tv_sec = std::chrono::duration_cast<std::chrono::seconds>(left).count(),
                       .tv_nsec = (left % std::chrono::seconds{1}).count()};
@@ -259,7 +253,7 @@ bool ChannelState::heed_interrupts() noexcept {
     expire(*failure);
     return true;
   }
-  if (interrupted->load()) {
+  if (interrupted.load()) {
     expire({.code = Errc::cancelled, .operation = "cancel"});
     return true;
   }
@@ -295,14 +289,11 @@ void ChannelState::take(Slot& slot) noexcept {
 
 bool ChannelState::take_batch(Slot& last) noexcept {
   const Completion result = first_failure_of(last);
-  Slot* const first = last.next;
-  for (Slot* slot = first; slot != &last; slot = slot->next) {
-    slot->id += kGeneration;
-    slot->state = SlotState::free;
-  }
+  // The others' ids need not change: nobody has a handle to them, and what the device says of them
+  // it says before this one.
   last.id += kGeneration;
   last.state = SlotState::free;
-  last.next = std::exchange(send_queue.free, first);
+  last.next = std::exchange(send_queue.free, last.next);
   last_result.completion = result;
   if (result.ok()) return true;
   last_result.error = work_failure(result);
@@ -336,11 +327,18 @@ bool ChannelState::abandon(Slot& slot, void* buffer, void (*move)(void* to, void
 
 void ChannelState::record(ScopeState& scope, const Error& error) noexcept {
   // The room was made with the slab; a second scope that fails at once makes its own.
-  if (scope.failures.capacity() == 0) scope.failures.swap(spare_failures);
-  scope.failures.push_back(error);
+  if (!scope.failures) scope.failures = std::move(spare_failures);
+  if (!scope.failures) scope.failures = std::make_unique<std::vector<Error>>();
+  scope.failures->push_back(error);
 }
 
-bool ChannelState::make_room(OperationQueue& queue) noexcept {
+bool ChannelState::make_room(OperationQueue& queue, std::uint64_t refused,
+                             ScopeState& scope) noexcept {
+  const Error error = refusal(refused);
+  if (error.code != Errc::would_block) {
+    record(scope, error);
+    return false;
+  }
   Patience patience{*this, kChannelTimeout};
   while (queue.free == nullptr && !cause) {
     const int count = drain();
@@ -352,7 +350,8 @@ bool ChannelState::make_room(OperationQueue& queue) noexcept {
     else
       patience.pause();
   }
-  return !cause;
+  // A channel that is over refuses the next attempt with its reason.
+  return true;
 }
 
 void ChannelState::finish(ScopeState& scope) noexcept {

@@ -119,8 +119,7 @@ class Channel {
     return {*state_, ticket, std::move(buffer)};
   }
   [[nodiscard]] VERBATIM_HOT Pending<Buffer> read(Buffer buffer, ReadSource from,
-                                                  ByteRange range = {},
-                                                  ReadOptions options = {}) {
+                                                  ByteRange range = {}, ReadOptions options = {}) {
     const detail::Ticket ticket =
         state_->post(Read<1>{scatter(buffer, range), from, options}, detail::SlotState::flying);
     return {*state_, ticket, std::move(buffer)};
@@ -263,10 +262,10 @@ class Channel {
   static Outcome leave(Scope& scope, Failure* failure, bool manual, std::source_location where) {
     const std::uint32_t left = scope.state_.handles + scope.state_.detached;
     scope.finish();
-    if (failure != nullptr || !scope.state_.failures.empty()) [[unlikely]] {
+    if (failure != nullptr || scope.state_.failures != nullptr) [[unlikely]] {
       ScopeError<Failure> error;
       if (failure != nullptr) error.closure = std::move(*failure);
-      error.operations = std::move(scope.state_.failures);
+      if (scope.state_.failures != nullptr) error.operations = std::move(*scope.state_.failures);
       return Outcome{std::unexpect, std::move(error)};
     }
     if (manual && left != 0) [[unlikely]]

@@ -46,10 +46,10 @@ inline constexpr int kPollBatch = 16;
 
 enum class SlotState : std::uint8_t {
   free,
+  chained,     ///< Inside a batch, whose last request stands for it; also when it is free again.
   flying,      ///< The device has it; a handle will take the result.
   detached,    ///< The device has it; a scope only counts it.
   orphaned,    ///< The device has it; the handle was dropped, and the slot owns the buffer.
-  chained,     ///< The device has it; inside a batch, whose last request ends it.
   batch,       ///< The device has it; the last of a batch: `next` closes the ring of its slots.
   batch_done,  ///< As done, of a batch.
   done,        ///< Completed; the result was not taken yet.
@@ -63,7 +63,7 @@ struct ChannelState;
 struct ScopeState {
   std::uint32_t handles = 0;
   std::uint32_t detached = 0;
-  std::vector<Error> failures{};
+  std::unique_ptr<std::vector<Error>> failures{};  ///< Null while nothing has failed.
 };
 
 struct alignas(64) Slot {
@@ -147,7 +147,7 @@ struct ChannelState {
   // The straight path reads these.
   OperationQueue send_queue;
   OperationQueue receive_queue;
-  const std::atomic<bool>* interrupted = nullptr;
+  std::atomic<bool> interrupted{false};
   ibv_qp* raw = nullptr;
   ibv_cq* cq = nullptr;
   Slot* slots = nullptr;
@@ -168,8 +168,9 @@ struct ChannelState {
   std::shared_ptr<Interrupt> interrupt{};
   FileDescriptor epoll{};  ///< Of fd(): made when first asked for.
   std::optional<std::stop_callback<std::function<void()>>> stop{};
-  std::vector<Error> spare_failures{};  ///< Room for the failures of a scope, made beforehand.
-  std::array<Error, 16> refusals{};     ///< Parked errors of refused posts, by their number.
+  /// Room for the failures of a scope, made beforehand.
+  std::unique_ptr<std::vector<Error>> spare_failures{};
+  std::array<Error, 16> refusals{};  ///< Parked errors of refused posts, by their number.
   std::uint64_t refusal_count = 0;
   std::uint32_t open_scopes = 0;
   std::uint32_t parked = 0;        ///< Results that were not taken when the channel closed.
@@ -227,7 +228,9 @@ struct ChannelState {
 
   // Scopes.
   [[gnu::noinline]] void finish(ScopeState& scope) noexcept;
-  VERBATIM_COLD bool make_room(OperationQueue& queue) noexcept;
+  /// After a detached post was refused. True: try again. Else the scope has the error.
+  VERBATIM_COLD bool make_room(OperationQueue& queue, std::uint64_t refused,
+                               ScopeState& scope) noexcept;
   VERBATIM_COLD void record(ScopeState& scope, const Error& error) noexcept;
 
   // The end.
@@ -258,7 +261,7 @@ template <SendWork Work>
 VERBATIM_HOT Ticket ChannelState::post(const Work& work, SlotState state, ScopeState* scope,
                                        std::uint32_t* count) noexcept {
   Slot* const slot = send_queue.free;
-  if (slot == nullptr || interrupted->load(std::memory_order_relaxed)) [[unlikely]]
+  if (slot == nullptr || interrupted.load(std::memory_order_relaxed)) [[unlikely]]
     return refuse(send_queue);
   if (!UnsafeAccess::accepts(*queue_pair, UnsafeAccess::shape(work))) [[unlikely]]
     return park_refusal(send_queue, UnsafeAccess::refused(*queue_pair, UnsafeAccess::shape(work)));
@@ -286,7 +289,7 @@ template <std::size_t N>
 VERBATIM_HOT Ticket ChannelState::post(const Receive<N>& work, SlotState state, ScopeState* scope,
                                        std::uint32_t* count) noexcept {
   Slot* const slot = receive_queue.free;
-  if (slot == nullptr || interrupted->load(std::memory_order_relaxed)) [[unlikely]]
+  if (slot == nullptr || interrupted.load(std::memory_order_relaxed)) [[unlikely]]
     return refuse(receive_queue);
   if (work.into.size() > max_receive_elements) [[unlikely]]
     return park_refusal(receive_queue,
@@ -312,26 +315,28 @@ VERBATIM_HOT Ticket ChannelState::post(const Receive<N>& work, SlotState state, 
 
 template <SendWork Work>
 Ticket ChannelState::post_batch(std::span<const Work> works, ScopeState* scope) noexcept {
-  if (works.empty() || send_queue.free == nullptr || interrupted->load(std::memory_order_relaxed))
+  if (works.empty() || send_queue.free == nullptr || interrupted.load(std::memory_order_relaxed))
       [[unlikely]]
     return refuse(send_queue);
   Slot* const first = send_queue.free;
   Slot* slot = first;
-  std::size_t i = 0;
-  for (;; slot = slot->next) {
-    // Nothing was changed so far that matters: a free slot's state is not looked at.
+  ibv_send_wr* wr = batch_requests.get();
+  const Work* work = works.data();
+  const Work* const last = work + works.size() - 1;
+  for (;; ++work, ++wr, slot = slot->next) {
+    // What was done to the slots so far does no harm: they are still in the free list.
     if (slot == nullptr) [[unlikely]]
       return refuse(send_queue);
-    if (!UnsafeAccess::accepts(*queue_pair, UnsafeAccess::shape(works[i]))) [[unlikely]]
+    if (!UnsafeAccess::accepts(*queue_pair, UnsafeAccess::shape(*work))) [[unlikely]]
       return park_refusal(send_queue,
-                          UnsafeAccess::refused(*queue_pair, UnsafeAccess::shape(works[i])));
-    ibv_send_wr& wr = batch_requests[i];
-    UnsafeAccess::encode(works[i], wr);
-    wr.wr_id = slot->id;
-    if (++i == works.size()) break;
-    wr.send_flags &= ~unsigned{IBV_SEND_SIGNALED};
-    wr.next = &batch_requests[i];
-    slot->scope = scope;
+                          UnsafeAccess::refused(*queue_pair, UnsafeAccess::shape(*work)));
+    slot->state = SlotState::chained;
+    UnsafeAccess::set_ok(slot->completion);
+    UnsafeAccess::encode(*work, *wr);
+    wr->wr_id = slot->id;
+    if (work == last) break;
+    wr->send_flags &= ~unsigned{IBV_SEND_SIGNALED};
+    wr->next = wr + 1;
   }
   slot->scope = scope;
   return finish_batch(works.size(), *first, *slot);

@@ -84,10 +84,13 @@ class Scope {
   template <class Work>
   VERBATIM_HOT void post_detached(const Work& work) {
     check_frame(work);
-    const detail::Ticket ticket =
-        channel_.post(work, detail::SlotState::detached, &state_, &state_.detached);
-    if (ticket.refused()) [[unlikely]]
-      retry_detached(work, ticket.id);
+    for (;;) {
+      const detail::Ticket ticket =
+          channel_.post(work, detail::SlotState::detached, &state_, &state_.detached);
+      if (!ticket.refused()) [[likely]]
+        return;
+      if (!channel_.make_room(queue_of(work), ticket.id, state_)) return;
+    }
   }
 
   /// Waits for the operation and takes its result. A second time it is `stale`.
@@ -134,17 +137,6 @@ class Scope {
   VERBATIM_COLD Error failed(Operation operation) noexcept {
     if (operation.posted() && detail::last_result.error.code != Errc::stale) --state_.handles;
     return detail::last_result.error;
-  }
-  template <class Work>
-  VERBATIM_COLD void retry_detached(const Work& work, std::uint64_t refused) {
-    Error error = channel_.refusal(refused);
-    while (error.code == Errc::would_block && channel_.make_room(queue_of(work))) {
-      const detail::Ticket again =
-          channel_.post(work, detail::SlotState::detached, &state_, &state_.detached);
-      if (!again.refused()) return;
-      error = channel_.refusal(again.id);
-    }
-    channel_.record(state_, error);
   }
   template <SendWork Work>
   detail::OperationQueue& queue_of(const Work&) noexcept {

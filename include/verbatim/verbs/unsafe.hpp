@@ -175,7 +175,7 @@ struct UnsafeAccess {
     completion.wc_ = polled;
     return completion;
   }
-  static const ibv_wc& raw(const Completion& completion) noexcept { return completion.wc_; }
+  static void set_ok(Completion& completion) noexcept { completion.wc_.status = IBV_WC_SUCCESS; }
   static detail::BufferBlock* block(const Buffer& buffer) noexcept { return buffer.block_; }
   /// An element of the whole buffer, which is not null. Its bounds need no check; that it fits 32
   /// bits does.
@@ -207,15 +207,18 @@ struct UnsafeAccess {
     wr.sg_list = elements(from);
     wr.num_sge = static_cast<int>(from.size());
     wr.opcode = options.immediate ? with_immediate : plain;
-    wr.send_flags = (options.signaled ? unsigned{IBV_SEND_SIGNALED} : 0u) |
-                    (options.inlined ? unsigned{IBV_SEND_INLINE} : 0u) |
-                    (options.fenced ? unsigned{IBV_SEND_FENCE} : 0u) |
-                    (options.solicited ? unsigned{IBV_SEND_SOLICITED} : 0u);
+    wr.send_flags = flags_of(options);
     if (options.immediate) {
       wr.imm_data = std::endian::native == std::endian::little
                         ? __builtin_bswap32(*options.immediate)
                         : *options.immediate;
     }
+  }
+  static unsigned flags_of(const SendOptions& options) noexcept {
+    return (options.signaled ? unsigned{IBV_SEND_SIGNALED} : 0u) |
+           (options.inlined ? unsigned{IBV_SEND_INLINE} : 0u) |
+           (options.fenced ? unsigned{IBV_SEND_FENCE} : 0u) |
+           (options.solicited ? unsigned{IBV_SEND_SOLICITED} : 0u);
   }
   static void encode_incoming(ibv_sge* list, std::size_t count, const ReadOptions& options,
                               ibv_wr_opcode opcode, ibv_send_wr& wr) noexcept {

@@ -9,7 +9,6 @@
 
 #include <array>
 #include <cstdint>
-#include <optional>
 #include <span>
 
 #include "verbatim/verbs/access.hpp"
@@ -19,8 +18,24 @@
 
 namespace verbatim {
 
+/// Four bytes beside the data, or none. Not std::optional: that leaves its value uninitialized, and
+/// g++ 12 warns of it in programs that use this.
+class Immediate {
+ public:
+  constexpr Immediate() noexcept = default;
+  constexpr Immediate(std::uint32_t value) noexcept : value_(value), has_value_(true) {}
+  [[nodiscard]] constexpr bool has_value() const noexcept { return has_value_; }
+  [[nodiscard]] constexpr explicit operator bool() const noexcept { return has_value_; }
+  /// 0 if there is none.
+  [[nodiscard]] constexpr std::uint32_t operator*() const noexcept { return value_; }
+
+ private:
+  std::uint32_t value_ = 0;
+  bool has_value_ = false;
+};
+
 struct SendOptions {
-  std::optional<std::uint32_t> immediate{};  ///< Reaches the peer in its completion.
+  Immediate immediate{};   ///< Reaches the peer in its completion.
   bool inlined = false;    ///< Copied during the post: the memory is free when it returns.
   bool fenced = false;     ///< Waits for earlier reads and atomics of this queue pair.
   bool solicited = false;  ///< Wakes a peer that is armed for solicited completions only.

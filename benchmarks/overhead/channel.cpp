@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The faces of the channel layer.
+#include <array>
+
+#include "fixture.hpp"
+
+namespace verbatim::overhead {
+namespace {
+
+template <class T>
+T need(Result<T> result) {
+  if (!result) report(result);
+  return *std::move(result);
+}
+
+/// Connected to itself: the null provider completes whatever is posted.
+Channel connect(const Fixture& fixture) {
+  auto prepared = need(PreparedChannel::create(fixture.domain));
+  const Endpoint self = prepared.endpoint();
+  return need(std::move(prepared).connect(self));
+}
+
+Channel& channel_of(const Fixture& fixture) {
+  static Channel channel = connect(fixture);  // At the first call, which is not measured.
+  return channel;
+}
+
+constexpr long kGroup = 16;
+
+}  // namespace
+
+void channel_blocking(Fixture& fixture, long operations) {
+  Channel& channel = channel_of(fixture);
+  for (long i = 0; i < operations; ++i) {
+    const auto done = channel.send(fixture.region.gather(fixture.message));
+    if (!done) report(done);
+  }
+}
+
+void channel_owned(Fixture& fixture, long operations) {
+  Channel& channel = channel_of(fixture);
+  static Buffer buffer = need(fixture.domain.allocate(8));
+  Buffer mine = std::move(buffer);
+  for (long i = 0; i < operations; ++i) {
+    auto pending = channel.send(std::move(mine));
+    auto done = pending.wait();
+    if (!done.result) report(done.result);
+    mine = std::move(done.buffer);
+  }
+  buffer = std::move(mine);
+}
+
+void channel_scope(Fixture& fixture, long operations) {
+  Channel& channel = channel_of(fixture);
+  const auto outcome = channel.scope([&](Scope& scope) {
+    for (long i = 0; i < operations; ++i) {
+      const auto operation = scope.post(Send{fixture.region.gather(fixture.message)});
+      const auto done = scope.wait(operation);
+      if (!done) report(done);
+    }
+  });
+  if (!outcome) report(outcome.error().operations.front());
+}
+
+void channel_scope_each(Fixture& fixture, long operations) {
+  Channel& channel = channel_of(fixture);
+  for (long i = 0; i < operations; ++i) {
+    const auto outcome = channel.scope([&](Scope& scope) -> Result<void> {
+      const auto done = scope.wait(scope.post(Send{fixture.region.gather(fixture.message)}));
+      if (!done) return std::unexpected(done.error());
+      return {};
+    });
+    if (!outcome) report(*outcome.error().closure);
+  }
+}
+
+void channel_detached(Fixture& fixture, long operations) {
+  Channel& channel = channel_of(fixture);
+  for (long i = 0; i < operations; i += kGroup) {
+    const auto outcome = channel.scope([&](Scope& scope) {
+      for (long j = 0; j < kGroup; ++j)
+        scope.post_detached(Send{fixture.region.gather(fixture.message)});
+    });
+    if (!outcome) report(outcome.error().operations.front());
+  }
+}
+
+void channel_batch(Fixture& fixture, long operations) {
+  Channel& channel = channel_of(fixture);
+  for (long i = 0; i < operations; i += kGroup) {
+    const auto outcome = channel.scope([&](Scope& scope) {
+      const auto works = [&]<std::size_t... I>(std::index_sequence<I...>) {
+        const auto one = [&](std::size_t) { return Send{fixture.region.gather(fixture.message)}; };
+        return std::array<Send<1>, kGroup>{one(I)...};
+      }(std::make_index_sequence<kGroup>{});
+      const auto done = scope.wait(scope.post(std::span<const Send<1>>{works}));
+      if (!done) report(done);
+    });
+    if (!outcome) report(outcome.error().operations.front());
+  }
+}
+
+}  // namespace verbatim::overhead
