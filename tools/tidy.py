@@ -16,7 +16,11 @@ import snippets
 # <layer>/<name>.cpp without a test of its own, and why.
 ON_SOFT0 = "tests/conformance runs it on soft0"
 ON_EVERY_DEVICE = "tests/conformance/channel_test.cpp and channel_end_test.cpp, on every device"
+MISUSE = "tests/misuse runs it under its checker"
 UNTESTED = {
+    "base/dma_asan.cpp": MISUSE,
+    "base/dma_memcheck.cpp": MISUSE,
+    "base/dma_tsan.cpp": MISUSE,
     "channel/channel.cpp": ON_EVERY_DEVICE,
     "channel/channel_end.cpp": ON_EVERY_DEVICE,
     "channel/operation_core.cpp": ON_EVERY_DEVICE,

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#pragma once
+/// \file What the model keeps about an operation, and how a report speaks about it.
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <source_location>
+#include <span>
+
+#include "base/dma_tracker.hpp"
+#include "verbatim/base/dma_model.hpp"
+
+namespace verbatim::dma::detail {
+
+/// Who posted, for the reports of a sanitizer: return addresses, the innermost first.
+struct Stack {
+  std::array<void*, 32> frames{};
+  std::size_t first = 0;
+  std::size_t depth = 0;
+
+  [[nodiscard]] std::span<void* const> calls() const noexcept {
+    return std::span{frames}.subspan(first, depth - first);
+  }
+};
+
+/// Lives in a pool for ever: its addresses are also the names under which ThreadSanitizer knows
+/// the hand-over to the device and back.
+struct Operation {
+  Operation* next_free = nullptr;
+  bool in_flight = false;
+  bool summed = false;  // `sums` holds the fingerprints of this flight.
+  Direction direction = Direction::device_reads;
+  std::uint32_t count = 0;
+  std::array<Range, kMaxRanges> ranges{};
+  std::array<Tracker::Id, kMaxRanges> tracked{};
+  std::array<std::uint64_t, kMaxRanges> sums{};
+  std::source_location where;
+  Stack stack;
+  std::uint64_t to_device = 0;
+  std::uint64_t from_device = 0;
+
+  [[nodiscard]] std::span<const Range> covered() const noexcept {
+    return std::span{ranges}.first(count);
+  }
+};
+
+/// The operation in flight that owns a byte of this range, or nullptr. Never blocks on itself: it
+/// says nullptr when the model is at work on this thread.
+[[nodiscard]] const Operation* find_in_flight(const void* data, std::size_t size) noexcept;
+
+/// False says that nothing is in flight, at the cost of one load.
+[[nodiscard]] bool anything_in_flight() noexcept;
+
+}  // namespace verbatim::dma::detail

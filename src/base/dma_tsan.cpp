@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include "base/dma_backends.hpp"
+
+#if VERBATIM_TSAN
+
+#include <sanitizer/tsan_interface.h>
+
+// What the instrumentation calls; exported by the runtimes of both compilers.
+extern "C" {
+void __tsan_read_range(void* data, unsigned long size);   // NOLINT(bugprone-reserved-identifier)
+void __tsan_write_range(void* data, unsigned long size);  // NOLINT(bugprone-reserved-identifier)
+void __tsan_func_entry(void* call);                       // NOLINT(bugprone-reserved-identifier)
+void __tsan_func_exit();                                  // NOLINT(bugprone-reserved-identifier)
+}
+
+// Nothing that this thread does on the fiber may count as an access of the device.
+#if defined(__clang__)
+#define VERBATIM_BARE __attribute__((disable_sanitizer_instrumentation, noinline))
+#else
+#define VERBATIM_BARE __attribute__((no_sanitize("thread"), noinline))
+#endif
+
+namespace verbatim::dma::detail {
+namespace {
+
+constexpr unsigned kNoOrder = __tsan_switch_to_fiber_no_sync;
+
+/// What the device does, with the stack of whoever posted it lent to the fiber.
+struct Access {
+  void* const* calls;
+  std::size_t depth;
+  const Range* ranges;
+  std::size_t count;
+  bool writes;
+};
+
+VERBATIM_BARE void perform(const Access& access) noexcept {
+  for (std::size_t i = access.depth; i > 0; --i) __tsan_func_entry(access.calls[i - 1]);
+  for (std::size_t i = 0; i < access.count; ++i) {
+    void* const data = const_cast<std::byte*>(access.ranges[i].data);
+    if (access.writes) {
+      __tsan_write_range(data, access.ranges[i].size);
+    } else {
+      __tsan_read_range(data, access.ranges[i].size);
+    }
+  }
+  for (std::size_t i = 0; i < access.depth; ++i) __tsan_func_exit();
+}
+
+VERBATIM_BARE void on_fiber(void* fiber, Operation& operation, const Access& access) noexcept {
+  void* const self = __tsan_get_current_fiber();
+  __tsan_release(&operation.to_device);
+  __tsan_switch_to_fiber(fiber, kNoOrder);
+  __tsan_acquire(&operation.to_device);
+  perform(access);
+  __tsan_release(&operation.from_device);
+  __tsan_switch_to_fiber(self, kNoOrder);
+}
+
+}  // namespace
+
+QueueState* tsan_open(const char* name) {
+  auto* const queue = new QueueState;
+  queue->fiber = __tsan_create_fiber(0);
+  __tsan_set_fiber_name(queue->fiber, name);
+  return queue;
+}
+
+void tsan_close(QueueState* queue) noexcept {
+  __tsan_destroy_fiber(queue->fiber);
+  delete queue;
+}
+
+void tsan_posted(QueueState& queue, Operation& operation) noexcept {
+  Access access{};
+  {
+    const Unseen unseen;
+    const auto calls = operation.stack.calls();
+    access = {calls.data(), calls.size(), operation.ranges.data(), operation.count,
+              operation.direction == Direction::device_writes};
+    queue.lock.lock();
+  }
+  on_fiber(queue.fiber, operation, access);
+  queue.lock.unlock();
+}
+
+void tsan_completed(Operation& operation) noexcept { __tsan_acquire(&operation.from_device); }
+
+}  // namespace verbatim::dma::detail
+
+#endif
