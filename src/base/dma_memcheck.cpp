@@ -46,11 +46,17 @@ void give_back(const Range& range, std::size_t written) noexcept {
 
 }  // namespace
 
+// Plain loops: these frames are in the reports.
 bool memcheck_posted(const Operation& operation) noexcept {
-  if (operation.direction == Direction::device_reads)
-    return std::ranges::all_of(operation.covered(), is_initialised);
-  std::ranges::for_each(operation.covered(), forbid);
-  return true;
+  bool initialised = true;
+  for (const Range& range : operation.covered()) {
+    if (operation.direction == Direction::device_writes) {
+      forbid(range);
+    } else if (!is_initialised(range)) {
+      initialised = false;
+    }
+  }
+  return initialised;
 }
 
 void memcheck_completed(const Operation& operation, std::size_t bytes) noexcept {

@@ -21,13 +21,11 @@ namespace verbatim::dma {
 namespace detail {
 namespace {
 
-constexpr std::size_t kPoolBlock = 64;  // Operations that are allocated together.
 constexpr std::size_t kEverything = std::numeric_limits<std::size_t>::max();
 
 struct Model {
   Lock lock;
   Tracker tracker;
-  Operation* free = nullptr;
   std::atomic<std::size_t> ranges_in_flight{0};  // tracker.size(), without the lock.
 };
 
@@ -50,19 +48,6 @@ class AtWork {
  private:
   std::lock_guard<Lock> guard_;
 };
-
-Operation* allocate() {
-  const AtWork locked;
-  Operation*& free = model().free;
-  if (free == nullptr)
-    for (Operation& each : std::span{new Operation[kPoolBlock], kPoolBlock}) {
-      each.next_free = free;
-      free = &each;
-    }
-  Operation* const taken = free;
-  free = taken->next_free;
-  return taken;
-}
 
 Interval interval_of(const Range& range, const Operation& operation) noexcept {
   const auto begin = reinterpret_cast<std::uintptr_t>(range.data);
@@ -192,15 +177,14 @@ void Flight::release() noexcept {
   if (operation_ == nullptr) return;
   if (operation_->in_flight) withdrawn(*this);
   const detail::Unseen unseen;
-  const detail::AtWork locked;
-  operation_->next_free = std::exchange(detail::model().free, operation_);
+  delete operation_;
 }
 
 void posted([[maybe_unused]] Queue& queue, Flight& flight, Direction direction,
             std::span<const Range> ranges, const std::source_location& where) noexcept {
   {
     const detail::Unseen unseen;
-    if (flight.operation_ == nullptr) flight.operation_ = detail::allocate();
+    if (flight.operation_ == nullptr) flight.operation_ = new detail::Operation;
     detail::Operation& operation = *flight.operation_;
     detail::fill(operation, direction, ranges, where);
     detail::capture(operation.stack, __builtin_return_address(0));

@@ -23,10 +23,10 @@ struct Stack {
   }
 };
 
-/// Lives in a pool for ever: its addresses are also the names under which ThreadSanitizer knows
-/// the hand-over to the device and back.
+/// One per Flight, from its first post on. The addresses of the last two members are the names
+/// under which ThreadSanitizer knows the hand-over to the device and back; another Flight must not
+/// inherit them, or it would seem to be ordered behind this one.
 struct Operation {
-  Operation* next_free = nullptr;
   bool in_flight = false;
   bool summed = false;  // `sums` holds the fingerprints of this flight.
   Direction direction = Direction::device_reads;

@@ -87,7 +87,7 @@ class Flight {
   friend void completed(Flight&, std::size_t) noexcept;
   void release() noexcept;
 
-  detail::Operation* operation_ = nullptr;  // From a pool, at the first post.
+  detail::Operation* operation_ = nullptr;  // Allocated at the first post.
 };
 
 /// Before the device is told. Misuse that shows now ends in the contract handler: memory that
