@@ -62,7 +62,7 @@ def run_tests(lane, preset, programs_of, env=None):
 
 def unit(lane, preset="dev", env=None):
     """The unit tests, built with g++."""
-    lane.build(preset, "unit_tests", "soft_tests")
+    lane.build(preset, "unit_tests", "soft_tests", "model_off_tests", "misuse_tests")
     run_tests(lane, preset, "unit", env)
 
 
@@ -97,19 +97,29 @@ def soft(lane):
 
 
 def asan(lane):
-    """Unit tests and conformance on soft0 under AddressSanitizer and UBSan, built with clang."""
+    """Unit tests and conformance on soft0 under AddressSanitizer and UBSan, built with clang.
+
+    Misuse of memory in flight also with g++, and under MemorySanitizer.
+    """
     env = {"ASAN_OPTIONS": "detect_leaks=1", "UBSAN_OPTIONS": "print_stacktrace=1",
            "ASAN_SYMBOLIZER_PATH": "/usr/bin/llvm-symbolizer-19"}
     unit(lane, "asan", env)
-    lane.build("asan", "conformance")
+    lane.build("asan", "misuse_msan_tests", "conformance")
+    run_tests(lane, "asan", "asan", env)
+    lane.build("dev", "misuse_asan_tests")
+    run_tests(lane, "dev", "asan")
     on_soft0(lane, "asan", [{}, DEFERRED], env)
 
 
 def tsan(lane):
-    """Conformance on soft0 under ThreadSanitizer, built with clang."""
-    lane.build("tsan", "conformance")
-    on_soft0(lane, "tsan", [{}, DEFERRED], {"TSAN_OPTIONS": "second_deadlock_stack=1 "
-             "external_symbolizer_path=/usr/bin/llvm-symbolizer-19"})
+    """Conformance on soft0 under ThreadSanitizer, built with clang; misuse also with g++."""
+    env = {"TSAN_OPTIONS": "second_deadlock_stack=1 "
+           "external_symbolizer_path=/usr/bin/llvm-symbolizer-19"}
+    lane.build("tsan", "misuse_tests", "conformance")
+    run_tests(lane, "tsan", "tsan", env)
+    lane.build("dev", "misuse_tsan_tests")
+    run_tests(lane, "dev", "tsan")
+    on_soft0(lane, "tsan", [{}, DEFERRED], env)
 
 
 def rxe(lane):
@@ -199,7 +209,7 @@ QUICK = ["style", "unit"]
 def run_lane(name):
     function, groups, limit_s = LANES[name]
     lane = Lane(name, limit_s * int(os.environ.get(STRESS, 1)))
-    print(f"== {name}: {function.__doc__}")
+    print(f"== {name}: {function.__doc__.splitlines()[0]}")
     try:
         status, output = lane.run(["tools/install.sh", *groups])
         if status != 0:

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Goal: each checker notices the misuse of memory in flight that docs/safety.md says it notices,
+// and
+//       no other: the table there cannot lie, neither way.
+// Method: each case of cases/ is run in a process of its own, under each checker of this build.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <filesystem>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <vector>
+
+namespace verbatim::test {
+namespace {
+
+/// What the report says, in this order, with anything where "..." is. Empty: the checker does not
+/// notice, and the program survives.
+struct Expectation {
+  std::string_view name;
+  std::string_view checked;  // The model's own checks; under Valgrind too.
+  std::string_view asan;
+  std::string_view tsan;
+  std::string_view msan;
+  std::string_view valgrind;
+};
+void PrintTo(const Expectation& row, std::ostream* out) { *out << row.name; }  // For GoogleTest.
+
+constexpr std::string_view kMiss;
+constexpr std::string_view kOverlap = "misuse: buffer overlaps an operation in flight";
+constexpr std::string_view kModified = "misuse: send buffer was modified while the device was";
+constexpr std::string_view kPoisoned =
+    "use-after-poison ... that the device writes, posted at:\n    #0 ... Nic::receive";
+constexpr std::string_view kFreed =
+    "memory is freed while the device owns it; freed at: ... free_ ... and posted at: ... Nic::";
+constexpr std::string_view kReadRace =
+    "data race ...   Read of size ... Previous write ... Nic::receive ... 'nic receive'";
+constexpr std::string_view kWriteRace =
+    "data race ...   Write of size ... Previous write ... Nic::receive ... 'nic receive'";
+constexpr std::string_view kSendRace =
+    "data race ...   Write of size ... Previous read ... Nic::send ... 'nic send'";
+constexpr std::string_view kUnordered =
+    "data race ...   Read of size ... Nic::send ... Previous write ... scribble";
+constexpr std::string_view kOwnRace =
+    "data race ...   Read of size ... use(std::byte ... Previous write ... scribble";
+constexpr std::string_view kMoveRace =
+    "data race ... vector_grows ... Previous write ... Nic::receive ... 'nic receive'";
+constexpr std::string_view kUndefined = "use-of-uninitialized-value";
+constexpr std::string_view kUnsent = "in __msan_check_mem_is_initialized at offset 200 inside";
+constexpr std::string_view kInvalidRead = "Invalid read of size";
+constexpr std::string_view kInvalidWrite = "Invalid write of size";
+constexpr std::string_view kDepends = "depends on uninitialised value ... use(std::byte";
+constexpr std::string_view kFound =
+    "Uninitialised byte(s) found ... Nic::send ... 200 bytes inside";
+
+// clang-format off
+constexpr std::array kExpectations{
+  // The columns: checked, asan, tsan, msan, valgrind.
+  Expectation{"none",                  kMiss, kMiss, kMiss, kMiss, kMiss},
+  Expectation{"none_with_threads",     kMiss, kMiss, kMiss, kMiss, kMiss},
+  Expectation{"receive_read",          kMiss, kPoisoned, kReadRace, kUndefined, kInvalidRead},
+  Expectation{"receive_write",         kMiss, kPoisoned, kWriteRace, kMiss, kInvalidWrite},
+  Expectation{"receive_copy",          kMiss, kPoisoned, kReadRace, kUndefined, kInvalidRead},
+  // AddressSanitizer works in words, and errs towards silence.
+  Expectation{"receive_last_byte",     kMiss, kMiss, kReadRace, kUndefined, kInvalidRead},
+  Expectation{"receive_on_another_thread", kMiss, kPoisoned, kReadRace, kUndefined, kInvalidRead},
+  // A fiber is a queue that works in order: what completed later is over, too.
+  Expectation{"receive_out_of_order",  kMiss, kPoisoned, kMiss, kUndefined, kInvalidRead},
+  Expectation{"receive_out_of_order_slots",
+                                       kMiss, kPoisoned, kReadRace, kUndefined, kInvalidRead},
+  Expectation{"receive_past_length",   kMiss, kMiss, kMiss, kUndefined, kDepends},
+  Expectation{"send_write",            kModified, kMiss, kSendRace, kMiss, kModified},
+  Expectation{"send_unordered",        kMiss, kMiss, kUnordered, kMiss, kMiss},
+  Expectation{"send_uninitialised",    kMiss, kMiss, kMiss, kUnsent, kFound},
+  Expectation{"free_received",         kMiss, kFreed, kWriteRace, kMiss, kMiss},
+  Expectation{"free_sent",             kMiss, kFreed, kSendRace, kMiss, kMiss},
+  Expectation{"vector_grows",          kMiss, kPoisoned, kMoveRace, kMiss, kInvalidRead},
+  Expectation{"overlap_same_queue",    kOverlap, kOverlap, kOverlap, kOverlap, kOverlap},
+  Expectation{"overlap_other_queue",   kOverlap, kOverlap, kOverlap, kOverlap, kOverlap},
+  Expectation{"handover_unordered",    kMiss, kMiss, kReadRace, kMiss, kMiss},
+  Expectation{"lock_orders_nothing",   kMiss, kMiss, kOwnRace, kMiss, kMiss},
+};
+// clang-format on
+
+std::string_view expected(const Expectation& row, std::string_view checker) {
+  if (checker == "asan") return row.asan;
+  if (checker == "tsan") return row.tsan;
+  if (checker == "msan") return row.msan;
+  return checker == "valgrind" ? row.valgrind : row.checked;
+}
+
+/// Whether the parts of the pattern are in the text, one behind the other.
+bool contains(std::string_view text, std::string_view pattern) {
+  constexpr std::string_view kGap = " ... ";
+  while (true) {
+    const std::size_t gap = pattern.find(kGap);
+    const std::string_view part = pattern.substr(0, gap);
+    const std::size_t found = text.find(part);
+    if (found == std::string_view::npos) return false;
+    if (gap == std::string_view::npos) return true;
+    text.remove_prefix(found + part.size());
+    pattern.remove_prefix(gap + kGap.size());
+  }
+}
+
+/// Names of functions in reports, whatever the environment of the caller says. clang needs a
+/// program for that, and looks for it under another name.
+std::string environment() {
+  std::string symbolizer;
+#if defined(__clang__)
+  const std::string path = "/usr/bin/llvm-symbolizer-19";
+  if (std::filesystem::exists(path)) symbolizer = "external_symbolizer_path=" + path;
+#endif
+  return "TSAN_OPTIONS=" + symbolizer + " ASAN_OPTIONS=detect_leaks=1:" + symbolizer +
+         " MSAN_OPTIONS=" + symbolizer + ' ';
+}
+
+struct Outcome {
+  int status = -1;
+  std::string output;
+};
+
+Outcome run(const std::string& command) {
+  Outcome outcome;
+  FILE* const pipe = popen((command + " 2>&1").c_str(), "r");
+  if (pipe == nullptr) return outcome;
+  std::array<char, 4096> chunk;
+  while (const std::size_t count = std::fread(chunk.data(), 1, chunk.size(), pipe))
+    outcome.output.append(chunk.data(), count);
+  const int status = pclose(pipe);
+  outcome.status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  return outcome;
+}
+
+/// "checked valgrind": the checkers that the program under test is built for.
+std::vector<std::string> checkers() {
+  std::vector<std::string> names;
+  std::stringstream words{VERBATIM_MISUSE_CHECKERS};
+  for (std::string name; words >> name;) names.push_back(name);
+  return names;
+}
+
+class Misuse : public testing::TestWithParam<std::tuple<Expectation, std::string>> {};
+
+TEST_P(Misuse, IsNoticedWhereTheTableSaysSo) {
+  const auto& [row, checker] = GetParam();
+  std::string command = environment() + "exec ";
+  if (checker == "valgrind") {
+    if (run("valgrind --version").status != 0)
+      GTEST_SKIP() << "valgrind is not installed: tools/install.sh bench";
+    command += "valgrind -q --error-exitcode=99 ";
+  }
+  const auto [status, output] = run(command + VERBATIM_MISUSE_PROGRAM " " + std::string{row.name});
+  if (const std::string_view report = expected(row, checker); report.empty()) {
+    EXPECT_EQ(status, 0) << "noticed, and the table does not say so";
+    EXPECT_EQ(output, "survived\n");
+  } else {
+    EXPECT_NE(status, 0) << "not noticed";
+    EXPECT_TRUE(contains(output, report)) << "no \"" << report << "\" in\n" << output;
+  }
+}
+
+TEST(MisuseTable, EveryCaseIsInTheTable) {
+  for (const auto& file : std::filesystem::directory_iterator{VERBATIM_MISUSE_CASES})
+    EXPECT_EQ(std::ranges::count(kExpectations, file.path().stem().string(), &Expectation::name), 1)
+        << file.path();
+}
+
+/// receive_read_valgrind
+std::string name_of(const testing::TestParamInfo<Misuse::ParamType>& tested) {
+  return std::string{std::get<0>(tested.param).name} + '_' + std::get<1>(tested.param);
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, Misuse,
+                         testing::Combine(testing::ValuesIn(kExpectations),
+                                          testing::ValuesIn(checkers())),
+                         name_of);
+
+}  // namespace
+}  // namespace verbatim::test
