@@ -13,13 +13,13 @@
 #include "verbatim/base/check.hpp"
 
 // Of <sanitizer/allocator_interface.h>, which g++ 12 does not have.
+// NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming): the names they have
 extern "C" {
-// NOLINTNEXTLINE(bugprone-reserved-identifier): the name that it has
 int __sanitizer_install_malloc_and_free_hooks(void (*on_malloc)(const volatile void*, std::size_t),
                                               void (*on_free)(const volatile void*));
-// NOLINTNEXTLINE(bugprone-reserved-identifier): the name that it has
 std::size_t __sanitizer_get_allocated_size(const volatile void* block);
 }
+// NOLINTEND(bugprone-reserved-identifier,readability-identifier-naming)
 
 namespace verbatim::dma::detail {
 namespace {

@@ -11,12 +11,14 @@
 
 #if VERBATIM_TSAN
 // Exported by the runtimes of both compilers; no header declares them.
+// NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming): the names they have
 extern "C" {
-void __tsan_ignore_thread_begin();                         // NOLINT(bugprone-reserved-identifier)
-void __tsan_ignore_thread_end();                           // NOLINT(bugprone-reserved-identifier)
-void AnnotateIgnoreSyncBegin(const char* file, int line);  // NOLINT: the name that it has
-void AnnotateIgnoreSyncEnd(const char* file, int line);    // NOLINT: the name that it has
+void __tsan_ignore_thread_begin();
+void __tsan_ignore_thread_end();
+void AnnotateIgnoreSyncBegin(const char* file, int line);
+void AnnotateIgnoreSyncEnd(const char* file, int line);
 }
+// NOLINTEND(bugprone-reserved-identifier,readability-identifier-naming)
 #endif
 
 namespace verbatim::dma::detail {
@@ -35,8 +37,9 @@ class Unseen {
     __tsan_ignore_thread_end();
   }
 #else
-  Unseen() noexcept {}  // Not defaulted: an object of the type counts as used.
-  ~Unseen() {}          // NOLINT(modernize-use-equals-default): as above
+  // Not defaulted: an object with a destructor of its own is not an unused variable.
+  Unseen() noexcept {}
+  ~Unseen() {}
 #endif
   Unseen(const Unseen&) = delete;
   Unseen& operator=(const Unseen&) = delete;

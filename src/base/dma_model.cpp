@@ -30,7 +30,7 @@ struct Model {
 };
 
 /// Never destroyed: a Flight may be among the last objects of a program.
-Model& model() noexcept {
+Model& model() {
   static Model* const immortal = new Model;
   return *immortal;
 }
@@ -48,6 +48,8 @@ class AtWork {
  private:
   std::lock_guard<Lock> guard_;
 };
+
+Operation* create() { return new Operation; }
 
 Interval interval_of(const Range& range, const Operation& operation) noexcept {
   const auto begin = reinterpret_cast<std::uintptr_t>(range.data);
@@ -184,7 +186,7 @@ void posted([[maybe_unused]] Queue& queue, Flight& flight, Direction direction,
             std::span<const Range> ranges, const std::source_location& where) noexcept {
   {
     const detail::Unseen unseen;
-    if (flight.operation_ == nullptr) flight.operation_ = new detail::Operation;
+    if (flight.operation_ == nullptr) flight.operation_ = detail::create();
     detail::Operation& operation = *flight.operation_;
     detail::fill(operation, direction, ranges, where);
     detail::capture(operation.stack, __builtin_return_address(0));

@@ -6,7 +6,7 @@
 #include <sanitizer/tsan_interface.h>
 
 // What the instrumentation calls; exported by the runtimes of both compilers.
-// NOLINTBEGIN(bugprone-reserved-identifier): the names that they have
+// NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming): the names they have
 extern "C" {
 void __tsan_read1(void* data);
 void __tsan_read2(void* data);
@@ -19,7 +19,7 @@ void __tsan_write_range(void* data, unsigned long size);
 void __tsan_func_entry(void* call);
 void __tsan_func_exit();
 }
-// NOLINTEND(bugprone-reserved-identifier)
+// NOLINTEND(bugprone-reserved-identifier,readability-identifier-naming)
 
 // Nothing that this thread does on the fiber may count as an access of the device.
 #if defined(__clang__)

@@ -51,6 +51,8 @@ constexpr std::string_view kOwnRace =
     "data race ...   Read of size ... use(std::byte ... Previous write ... scribble";
 constexpr std::string_view kMoveRace =
     "data race ... vector_grows ... Previous write ... Nic::receive ... 'nic receive'";
+constexpr std::string_view kCopyRace =
+    "data race ...   Write of size ... mem ... fake_poll_cq ... Previous write ... Nic::receive";
 constexpr std::string_view kUndefined = "use-of-uninitialized-value";
 constexpr std::string_view kUnsent = "in __msan_check_mem_is_initialized at offset 200 inside";
 constexpr std::string_view kInvalidRead = "Invalid read of size";
@@ -83,6 +85,7 @@ constexpr std::array kExpectations{
   Expectation{"vector_grows",          kMiss, kPoisoned, kMoveRace, kMiss, kInvalidRead},
   Expectation{"overlap_same_queue",    kOverlap, kOverlap, kOverlap, kOverlap, kOverlap},
   Expectation{"overlap_other_queue",   kOverlap, kOverlap, kOverlap, kOverlap, kOverlap},
+  Expectation{"provider_copies",       kMiss, kPoisoned, kCopyRace, kMiss, kInvalidWrite},
   Expectation{"handover_unordered",    kMiss, kMiss, kReadRace, kMiss, kMiss},
   Expectation{"lock_orders_nothing",   kMiss, kMiss, kOwnRace, kMiss, kMiss},
 };
@@ -111,14 +114,28 @@ bool contains(std::string_view text, std::string_view pattern) {
 
 /// Names of functions in reports, whatever the environment of the caller says. clang needs a
 /// program for that, and looks for it under another name.
-std::string environment() {
-  std::string symbolizer;
+std::string symbolizer() {
 #if defined(__clang__)
   const std::string path = "/usr/bin/llvm-symbolizer-19";
-  if (std::filesystem::exists(path)) symbolizer = "external_symbolizer_path=" + path;
+  if (std::filesystem::exists(path)) return "external_symbolizer_path=" + path;
 #endif
-  return "TSAN_OPTIONS=" + symbolizer + " ASAN_OPTIONS=detect_leaks=1:" + symbolizer +
-         " MSAN_OPTIONS=" + symbolizer + ' ';
+  return "";
+}
+
+enum class Suppressions : bool { none, ours };
+
+/// The command that runs a case under a checker.
+std::string command(std::string_view name, std::string_view checker, Suppressions suppressions) {
+  const std::string file = VERBATIM_SUPPRESSIONS "/" + std::string{checker} + ".supp";
+  const bool with = suppressions == Suppressions::ours;
+  const std::string options = symbolizer() + (with ? ":suppressions=" + file : "");
+  std::string words = "VERBATIM_FAKE_LIBMLX5='" VERBATIM_MISUSE_PROVIDER "'";
+  for (const char* const tool : {"ASAN", "TSAN", "MSAN"})
+    words.append(" ").append(tool).append("_OPTIONS='").append(options).append("'");
+  words += " exec ";
+  if (checker == "valgrind")
+    words += "valgrind -q --error-exitcode=99 " + (with ? "--suppressions='" + file + "' " : "");
+  return words + "'" VERBATIM_MISUSE_PROGRAM "' " + std::string{name};
 }
 
 struct Outcome {
@@ -138,6 +155,10 @@ Outcome run(const std::string& command) {
   return outcome;
 }
 
+constexpr std::string_view kNoValgrind = "valgrind is not installed: tools/install.sh bench";
+
+bool have_valgrind() { return run("valgrind --version").status == 0; }
+
 /// "checked valgrind": the checkers that the program under test is built for.
 std::vector<std::string> checkers() {
   std::vector<std::string> names;
@@ -150,19 +171,26 @@ class Misuse : public testing::TestWithParam<std::tuple<Expectation, std::string
 
 TEST_P(Misuse, IsNoticedWhereTheTableSaysSo) {
   const auto& [row, checker] = GetParam();
-  std::string command = environment() + "exec ";
-  if (checker == "valgrind") {
-    if (run("valgrind --version").status != 0)
-      GTEST_SKIP() << "valgrind is not installed: tools/install.sh bench";
-    command += "valgrind -q --error-exitcode=99 ";
-  }
-  const auto [status, output] = run(command + VERBATIM_MISUSE_PROGRAM " " + std::string{row.name});
+  if (checker == "valgrind" && !have_valgrind()) GTEST_SKIP() << kNoValgrind;
+  const auto [status, output] = run(command(row.name, checker, Suppressions::none));
   if (const std::string_view report = expected(row, checker); report.empty()) {
     EXPECT_EQ(status, 0) << "noticed, and the table does not say so";
     EXPECT_EQ(output, "survived\n");
   } else {
     EXPECT_NE(status, 0) << "not noticed";
     EXPECT_TRUE(contains(output, report)) << "no \"" << report << "\" in\n" << output;
+  }
+}
+
+/// A report about the provider's library is not about the program.
+TEST(MisuseSuppressions, SilenceWhatProvidersDo) {
+  for (const std::string& checker : checkers()) {
+    if (checker == "msan" || checker == "checked") continue;  // Silent anyway, says the table.
+    if (checker == "valgrind" && !have_valgrind()) GTEST_SKIP() << kNoValgrind;
+    const auto [status, output] = run(command("provider_copies", checker, Suppressions::ours));
+    EXPECT_EQ(status, 0) << checker;
+    EXPECT_EQ(output, "survived\n");
+    EXPECT_NE(run(command("receive_read", checker, Suppressions::ours)).status, 0) << checker;
   }
 }
 
