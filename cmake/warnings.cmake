@@ -13,3 +13,14 @@ function(verbatim_warnings target)
     $<$<CXX_COMPILER_ID:Clang>:-Wno-gnu-statement-expression-from-macro-expansion>
     $<$<BOOL:${VERBATIM_WERROR}>:-Werror>)
 endfunction()
+
+# verbatim_warnings_for_users(target): the warnings that see misuse of the library, as errors, for
+# the targets that link this one. clang's -Wall has -Wdangling; the others are off by default.
+function(verbatim_warnings_for_users target)
+  target_compile_options(${target} INTERFACE
+    $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wall -Werror=dangling-pointer>
+    $<$<COMPILE_LANG_AND_ID:CXX,Clang>:-Wconsumed -Werror=consumed
+      -Wdangling -Werror=return-stack-address>)
+  target_compile_definitions(${target} INTERFACE
+    $<$<COMPILE_LANG_AND_ID:CXX,GNU>:_GLIBCXX_ASSERTIONS>)
+endfunction()
