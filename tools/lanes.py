@@ -99,14 +99,14 @@ def soft(lane):
 def asan(lane):
     """Unit tests and conformance on soft0 under AddressSanitizer and UBSan, built with clang.
 
-    Misuse of memory in flight also with g++, and under MemorySanitizer.
+    Misuse of memory in flight also with g++, under MemorySanitizer and under Valgrind.
     """
     env = {"ASAN_OPTIONS": "detect_leaks=1", "UBSAN_OPTIONS": "print_stacktrace=1",
            "ASAN_SYMBOLIZER_PATH": "/usr/bin/llvm-symbolizer-19"}
     unit(lane, "asan", env)
     lane.build("asan", "misuse_msan_tests", "conformance")
     run_tests(lane, "asan", "asan", env)
-    lane.build("dev", "misuse_asan_tests")
+    lane.build("dev", "misuse_asan_tests", "misuse_valgrind_tests")
     run_tests(lane, "dev", "asan")
     on_soft0(lane, "asan", [{}, DEFERRED], env)
 

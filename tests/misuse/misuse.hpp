@@ -54,6 +54,10 @@ class Nic {
     const dma::Range range{into.data(), into.size()};
     dma::posted(queue_, flight, dma::Direction::device_writes, {&range, 1}, where);
   }
+  [[gnu::noinline]] void receive(dma::Flight& flight, std::initializer_list<dma::Range> into,
+                                 std::source_location where = std::source_location::current()) {
+    dma::posted(queue_, flight, dma::Direction::device_writes, into, where);
+  }
   [[gnu::noinline]] void send(dma::Flight& flight, std::span<const std::byte> from,
                               std::source_location where = std::source_location::current()) {
     const dma::Range range{from.data(), from.size()};

@@ -12,7 +12,7 @@ VERBATIM_MISUSE(none_with_threads) {
   for (std::size_t t = 0; t < kThreads; ++t)
     threads.emplace_back([&, mine = std::span{buffer}.subspan(t * 1024, 1024)] {
       dma::Flight flight;
-      for (int round = 0; round < 100; ++round) {
+      for (int round = 0; round < 20; ++round) {
         std::atomic<bool> polled{false};
         nic.receive(flight, mine);
         device_stores(mine.data(), mine.size());
