@@ -15,6 +15,7 @@ import snippets
 
 # <layer>/<name>.cpp without a test of its own, and why.
 ON_SOFT0 = "tests/conformance runs it on soft0"
+PRELOADED = "lane preload: tests/preload/conventions.c, and Debian's own programs"
 ON_EVERY_DEVICE = "tests/conformance/channel_test.cpp and channel_end_test.cpp, on every device"
 MISUSE = "tests/misuse runs it under its checker"
 UNTESTED = {
@@ -24,11 +25,22 @@ UNTESTED = {
     "channel/channel.cpp": ON_EVERY_DEVICE,
     "channel/channel_end.cpp": ON_EVERY_DEVICE,
     "channel/operation_core.cpp": ON_EVERY_DEVICE,
+    "preload/devices.cpp": PRELOADED,
+    "preload/memory.cpp": PRELOADED,
+    "preload/no_original.cpp": PRELOADED,
+    "preload/original.cpp": PRELOADED,
+    "preload/path_hooks.cpp": PRELOADED,
+    "preload/queries.cpp": PRELOADED,
+    "preload/queues.cpp": PRELOADED,
+    "preload/standalone.cpp": PRELOADED,
+    "preload/system_files.cpp": PRELOADED,
+    "preload/unsupported.cpp": PRELOADED,
     "soft/channel.cpp": ON_SOFT0,
     "soft/completion.cpp": ON_SOFT0,
     "soft/device.cpp": ON_SOFT0,
     "soft/engine.cpp": ON_SOFT0 + ", tests/survival with processes that come and go",
     "soft/execute.cpp": ON_SOFT0,
+    "soft/operations.cpp": PRELOADED,
     "soft/post.cpp": ON_SOFT0 + ", tests/unit/soft/behaviour_test.cpp with faults",
     "soft/queue_pair.cpp": ON_SOFT0,
     "soft/receive.cpp": ON_SOFT0,

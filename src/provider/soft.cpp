@@ -3,10 +3,6 @@
 
 #include <sys/mman.h>
 
-#include <cerrno>
-#include <type_traits>
-
-#include "soft/behaviour.hpp"
 #include "soft/completion.hpp"
 #include "soft/device.hpp"
 #include "soft/engine.hpp"
@@ -14,6 +10,7 @@
 #include "soft/memory.hpp"
 #include "soft/queue_pair.hpp"
 #include "soft/receive.hpp"
+#include "soft/scripted.hpp"
 
 namespace verbatim {
 namespace {
@@ -37,34 +34,7 @@ ibv_mr* register_region(ibv_pd* domain, void* address, std::size_t length,
   return engine::register_memory(domain, address, length, base, access);
 }
 
-/// Not Scripted: this verb has codes of its own, and the error in errno.
-int reregister_region(ibv_mr* region, int flags, ibv_pd* domain, void* address, std::size_t length,
-                      int access) noexcept {
-  if (const int os_error = engine::is_unusual() ? engine::next_call() : 0) {
-    errno = os_error;
-    return IBV_REREG_MR_ERR_INPUT;
-  }
-  return engine::reregister_memory(region, flags, domain, address, length, access);
-}
-
-/// A control verb that fails when the script says so, in the verb's own way.
-template <auto Verb>
-struct Scripted;
-template <class R, class... Args, R (*Verb)(Args...) noexcept>
-struct Scripted<Verb> {
-  static R call(Args... args) {
-    if (engine::is_unusual()) [[unlikely]] {
-      if (const int os_error = engine::next_call()) {
-        errno = os_error;
-        if constexpr (std::is_pointer_v<R>) return nullptr;
-        if constexpr (std::is_integral_v<R>) return static_cast<R>(os_error);
-      }
-    }
-    return Verb(args...);
-  }
-};
-template <auto Verb>
-constexpr auto kScripted = &Scripted<Verb>::call;
+using engine::kScripted;
 
 }  // namespace
 
@@ -90,7 +60,7 @@ const Provider& soft_provider() {
       .alloc_pd = kScripted<engine::allocate_domain>,
       .dealloc_pd = engine::free_domain,
       .reg_mr = kScripted<register_region>,
-      .rereg_mr = reregister_region,
+      .rereg_mr = engine::scripted_reregister,
       .dereg_mr = engine::deregister_memory,
       .create_comp_channel = kScripted<engine::create_channel>,
       .destroy_comp_channel = engine::destroy_channel,

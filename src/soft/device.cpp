@@ -13,12 +13,9 @@
 #include <new>
 #include <string_view>
 
-#include "soft/completion.hpp"
 #include "soft/engine.hpp"
 #include "soft/events.hpp"
-#include "soft/extended.hpp"
-#include "soft/receive.hpp"
-#include "soft/requester.hpp"
+#include "soft/operations.hpp"
 
 namespace verbatim::engine {
 namespace {
@@ -38,16 +35,22 @@ bool ethernet_chosen() noexcept {
 }
 
 /// The devices live as long as the process: programs keep pointers to them.
+constinit std::array<Device, kMaxDevices> devices{};
+
 std::array<Device, kMaxDevices>& all_devices() noexcept {
-  static std::array<Device, kMaxDevices> devices = [] {
-    std::array<Device, kMaxDevices> made{};
+  [[maybe_unused]] static const bool made = [] {
     for (std::uint32_t i = 0; i < kMaxDevices; ++i) {
-      Device& device = made[i];
+      Device& device = devices[i];
       device.index = i;
       device.raw.node_type = IBV_NODE_CA;
       device.raw.transport_type = IBV_TRANSPORT_IB;
       std::snprintf(device.raw.name, sizeof device.raw.name, "soft%u", i);
       std::snprintf(device.raw.dev_name, sizeof device.raw.dev_name, "uverbs-soft%u", i);
+      // Where the kernel would describe them. src/preload answers there; without it, nobody does.
+      std::snprintf(device.raw.ibdev_path, sizeof device.raw.ibdev_path, "%s/%s", kSystemDevices,
+                    device.raw.name);
+      std::snprintf(device.raw.dev_path, sizeof device.raw.dev_path, "%s/%s", kSystemVerbs,
+                    device.raw.dev_name);
       // fe80::/64 and a number of our own, the same in every process.
       device.gid.raw[0] = 0xfe;
       device.gid.raw[1] = 0x80;
@@ -56,20 +59,23 @@ std::array<Device, kMaxDevices>& all_devices() noexcept {
       device.gid.raw[10] = 'b';
       device.gid.raw[15] = static_cast<std::uint8_t>(i + 1);
     }
-    return made;
+    return true;
   }();
   return devices;
 }
 
-void fill_operations(ibv_context& context) noexcept {
-  context.ops.poll_cq = &poll;
-  context.ops.req_notify_cq = &arm;
-  context.ops.post_send = &post_send;
-  context.ops.post_recv = &post_receive;
-  context.ops.post_srq_recv = &post_shared_receive;
+}  // namespace
+
+bool is_soft(const ibv_device* device) noexcept {
+  // As numbers: pointers to other objects are not to be compared.
+  const auto at = reinterpret_cast<std::uintptr_t>(device);
+  const auto begin = reinterpret_cast<std::uintptr_t>(devices.data());
+  return at - begin < sizeof devices;
 }
 
-}  // namespace
+const Device* find_device(std::uint32_t index) noexcept {
+  return index < device_count() ? &all_devices()[index] : nullptr;
+}
 
 bool is_ethernet(const Device&) noexcept {
   static const bool chosen = ethernet_chosen();
@@ -120,15 +126,13 @@ ibv_context* open_device(ibv_device* raw) noexcept {
   }
   context->engine = std::move(*engine);
   context->device = reinterpret_cast<Device*>(raw);
-  context->extended.sz = sizeof(verbs_context);
   ibv_context& handle = context->extended.context;
   handle.device = raw;
   handle.cmd_fd = -1;
   handle.async_fd = fd;
   handle.num_comp_vectors = 1;
   handle.abi_compat = __VERBS_ABI_IS_EXTENDED;
-  fill_operations(handle);
-  fill_extended(context->extended);
+  fill_operations(context->extended);
   context->engine->add_context(context);
   return &handle;
 }
@@ -175,14 +179,17 @@ int query_device(ibv_context* raw, ibv_device_attr_ex* extended) noexcept {
 }
 
 int query_port(ibv_context* raw, std::uint8_t port, ibv_port_attr* attributes) noexcept {
+  return describe_port(*Context::of(raw).device, port, attributes);
+}
+
+int describe_port(const Device& device, std::uint8_t port, ibv_port_attr* attributes) noexcept {
   if (port != 1) return EINVAL;
-  const Device& device = *Context::of(raw).device;
   const bool ethernet = is_ethernet(device);
   *attributes = {};
   attributes->state = port_down_until() > now_ns() ? IBV_PORT_DOWN : IBV_PORT_ACTIVE;
   attributes->max_mtu = IBV_MTU_4096;
   attributes->active_mtu = IBV_MTU_4096;
-  attributes->gid_tbl_len = 2;
+  attributes->gid_tbl_len = kGidTable;
   attributes->max_msg_sz = kMaxMessage;
   attributes->pkey_tbl_len = 1;
   attributes->lid = ethernet ? 0 : static_cast<std::uint16_t>(device.index + 1);
@@ -196,7 +203,10 @@ int query_port(ibv_context* raw, std::uint8_t port, ibv_port_attr* attributes) n
 }
 
 ssize_t query_gid_table(ibv_context* raw, ibv_gid_entry* entries, std::size_t max) noexcept {
-  const Device& device = *Context::of(raw).device;
+  return describe_gids(*Context::of(raw).device, entries, max);
+}
+
+ssize_t describe_gids(const Device& device, ibv_gid_entry* entries, std::size_t max) noexcept {
   const bool ethernet = is_ethernet(device);
   std::size_t count = 0;
   if (count < max)

@@ -22,7 +22,21 @@ inline constexpr std::uint32_t kMaxMessage = 1u << 30;
 inline constexpr std::uint32_t kDatagramBytes = 4096;
 inline constexpr std::uint32_t kMaxCompletions = 1u << 20;
 
+/// Where the kernel describes devices to programs that look past the verbs.
+inline constexpr char kSystemDevices[] = "/sys/class/infiniband";
+inline constexpr char kSystemVerbs[] = "/sys/class/infiniband_verbs";
+/// How many addresses a port's table has room for; not all of them are in use.
+inline constexpr int kGidTable = 2;
+/// What a port says of its speed: four lanes of 25 Gbit/s.
+inline constexpr std::uint32_t kPortSpeedMbps = 100'000;
+
 [[nodiscard]] bool is_ethernet(const Device& device) noexcept;
+/// Whether it is one of ours. Any pointer may be asked about.
+[[nodiscard]] bool is_soft(const ibv_device* device) noexcept;
+/// The device of that number, or nullptr: nothing has to be open.
+[[nodiscard]] const Device* find_device(std::uint32_t index) noexcept;
+int describe_port(const Device& device, std::uint8_t port, ibv_port_attr* attributes) noexcept;
+ssize_t describe_gids(const Device& device, ibv_gid_entry* entries, std::size_t max) noexcept;
 
 // Verbs.
 ibv_device** get_device_list(int* count) noexcept;

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The list of devices, with ours behind the real ones; opening, closing, importing.
+#include <map>
+#include <mutex>
+#include <new>
+
+#include "preload/dispatch.hpp"
+#include "soft/device.hpp"
+#include "soft/engine.hpp"
+#include "soft/queue_pair.hpp"
+#include "soft/scripted.hpp"
+
+namespace verbatim::preload {
+namespace {
+
+constinit Original<ibv_device**(int*)> original_list{"ibv_get_device_list", "IBVERBS_1.1"};
+constinit Original<void(ibv_device**)> original_free{"ibv_free_device_list", "IBVERBS_1.1"};
+constinit Original<ibv_context*(int)> original_import{"ibv_import_device", "IBVERBS_1.10"};
+
+/// The real library is at work, and asks for the list itself: it must not meet our devices.
+constinit thread_local bool real_is_asking = false;
+
+/// The lists that we gave out, each with the real list that it was made from. Never destroyed:
+/// programs free lists in their last moments.
+struct Lists {
+  std::mutex mutex;
+  std::map<ibv_device**, ibv_device**> real_by_merged;
+};
+Lists& lists() {
+  static auto* const all = new Lists;
+  return *all;
+}
+
+/// nullptr with errno, if there is no memory for it.
+ibv_device** merge(ibv_device** real, int real_count) noexcept {
+  int soft_count = 0;
+  ibv_device** const soft = engine::get_device_list(&soft_count);
+  auto** const merged =
+      new (std::nothrow) ibv_device*[static_cast<std::size_t>(real_count + soft_count + 1)]();
+  if (soft == nullptr || merged == nullptr) {
+    delete[] merged;
+    if (soft != nullptr) engine::free_device_list(soft);
+    errno = ENOMEM;
+    return nullptr;
+  }
+  ibv_device** end = std::copy_n(real, real_count, merged);
+  std::copy_n(soft, soft_count, end);
+  engine::free_device_list(soft);
+  const std::lock_guard lock{lists().mutex};
+  lists().real_by_merged.emplace(merged, real);
+  return merged;
+}
+
+/// The kernel frees what a program leaves behind when it closes its device. We cannot tell who
+/// still holds a pointer, so the objects stay; but no peer reaches them any more.
+void abandon(ibv_context* context) noexcept {
+  engine::Engine& engine = *engine::Context::of(context).engine;
+  for (std::uint32_t i = 0; i < engine::kQueuePairs; ++i) {
+    engine::QueuePair* const left = engine.queue_pairs.at(i);
+    if (left == nullptr || left->raw.context != context) continue;
+    ibv_qp_attr reset{};
+    reset.qp_state = IBV_QPS_RESET;
+    engine::modify_queue_pair(&left->raw, &reset, IBV_QP_STATE);
+  }
+}
+
+int close(ibv_context* context) noexcept {
+  if (engine::close_device(context) != 0) abandon(context);
+  return 0;
+}
+
+const char* name_of(ibv_device* device) noexcept { return device->name; }
+
+}  // namespace
+}  // namespace verbatim::preload
+
+using namespace verbatim::preload;
+namespace engine = verbatim::engine;
+
+VERBATIM_EXPORT ibv_device** ibv_get_device_list(int* count) {
+  if (real_is_asking) return original_list(count);
+  const int errno_before = errno;
+  int real_count = 0;
+  ibv_device** const real = original_list(&real_count);
+  const bool ours = engine::find_device(0) != nullptr;
+  if (count != nullptr) *count = 0;
+  if (!ours && real == nullptr) return nullptr;  // With the real library's errno.
+  ibv_device** const merged = merge(real, real != nullptr ? real_count : 0);
+  if (merged == nullptr) {
+    if (real != nullptr) original_free(real);
+    return nullptr;
+  }
+  errno = errno_before;
+  if (count != nullptr)
+    while (merged[*count] != nullptr) ++*count;
+  return merged;
+}
+
+VERBATIM_EXPORT void ibv_free_device_list(ibv_device** list) {
+  ibv_device** real = nullptr;
+  {
+    const std::lock_guard lock{lists().mutex};
+    const auto found = lists().real_by_merged.extract(list);
+    if (!found) return original_free(list);  // From the real library itself.
+    real = found.mapped();
+  }
+  if (real != nullptr) original_free(real);
+  delete[] list;
+}
+
+VERBATIM_EXPORT const char* ibv_get_device_name(ibv_device* device) {
+  return dispatch<"ibv_get_device_name", "IBVERBS_1.1", &name_of>(device);
+}
+
+VERBATIM_EXPORT __be64 ibv_get_device_guid(ibv_device* device) {
+  constexpr auto guid = [](ibv_device* soft) noexcept -> __be64 {
+    return engine::get_device_guid(soft);
+  };
+  return dispatch<"ibv_get_device_guid", "IBVERBS_1.1", guid>(device);
+}
+
+VERBATIM_EXPORT int ibv_get_device_index(ibv_device* device) {
+  // The kernel numbers its devices; ours has no number.
+  constexpr auto none = [](ibv_device*) noexcept { return -1; };
+  return dispatch<"ibv_get_device_index", "IBVERBS_1.9", none>(device);
+}
+
+VERBATIM_EXPORT ibv_context* ibv_open_device(ibv_device* device) {
+  return dispatch<"ibv_open_device", "IBVERBS_1.1", engine::kScripted<engine::open_device>>(device);
+}
+
+VERBATIM_EXPORT int ibv_close_device(ibv_context* context) {
+  return dispatch<"ibv_close_device", "IBVERBS_1.1", &verbatim::preload::close>(context);
+}
+
+VERBATIM_EXPORT ibv_context* ibv_import_device(int command_fd) {
+  real_is_asking = true;
+  ibv_context* const imported = original_import(command_fd);
+  real_is_asking = false;
+  return imported;
+}
