@@ -30,6 +30,7 @@ UNTESTED = {
     "preload/no_original.cpp": PRELOADED,
     "preload/original.cpp": PRELOADED,
     "preload/path_hooks.cpp": PRELOADED,
+    "preload/provider_interface.cpp": PRELOADED,
     "preload/queries.cpp": PRELOADED,
     "preload/queues.cpp": PRELOADED,
     "preload/standalone.cpp": PRELOADED,

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // What a program asks of a device, its port, its addresses and its partition keys.
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <cstdint>
+#include <cstdio>
 #include <cstring>
 #include <iterator>
 
 #include "preload/dispatch.hpp"
-#include "preload/system_files.hpp"
 #include "soft/device.hpp"
 #include "soft/operations.hpp"
 #include "soft/scripted.hpp"
@@ -160,11 +163,23 @@ VERBATIM_EXPORT int ibv_query_port_speed(ibv_context* context, std::uint32_t por
   return dispatch<"ibv_query_port_speed", "IBVERBS_1.16", &query_port_speed>(context, port, speed);
 }
 
-/// Programs read a device's attributes through libibverbs, too.
+/// Programs read a device's attributes through libibverbs, too; librdmacm reads the kernel's. The
+/// hooks of path_hooks.cpp tell the one from the other.
 VERBATIM_EXPORT int ibv_read_sysfs_file(const char* directory, const char* file, char* buffer,
                                         std::size_t size) {
-  static constinit Original<int(const char*, const char*, char*, std::size_t)> original{
-      "ibv_read_sysfs_file"};
-  const int length = read_system_file(directory, file, buffer, size);
-  return length >= 0 ? length : original(directory, file, buffer, size);
+  char path[512];
+  const int wanted = std::snprintf(path, sizeof path, "%s/%s", directory, file);
+  if (wanted < 0 || static_cast<std::size_t>(wanted) >= sizeof path || size == 0)
+    return minus_one(ENAMETOOLONG);
+  const int fd = open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return -1;
+  ssize_t length = read(fd, buffer, size);
+  const int failure = errno;
+  close(fd);
+  if (length < 0) return minus_one(failure);
+  // A text, and without its newline; one that fills the buffer loses its last character.
+  if (length > 0 && (buffer[length - 1] == '\n' || static_cast<std::size_t>(length) == size))
+    --length;
+  buffer[length] = '\0';
+  return static_cast<int>(length);
 }

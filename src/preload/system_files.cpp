@@ -173,18 +173,4 @@ bool find_system_file(const char* path, SystemFile& file) noexcept {
   return is_device ? find_device_file(*device, rest, file) : find_node_file(*device, rest, file);
 }
 
-int read_system_file(const char* directory, const char* name, char* buffer,
-                     std::size_t size) noexcept {
-  char path[512];
-  const int length = std::snprintf(path, sizeof path, "%s/%s", directory, name);
-  SystemFile file;
-  if (length < 0 || static_cast<std::size_t>(length) >= sizeof path ||
-      !find_system_file(path, file) || file.kind != SystemFile::Kind::attribute || size == 0)
-    return -1;
-  const std::size_t shown = std::min(file.length - 1, size - 1);
-  std::memcpy(buffer, file.text, shown);
-  buffer[shown] = '\0';
-  return static_cast<int>(shown);
-}
-
 }  // namespace verbatim::preload

@@ -21,8 +21,4 @@ struct SystemFile {
 /// Whether the path is one of ours; then `file` says what is there.
 [[nodiscard]] bool find_system_file(const char* path, SystemFile& file) noexcept;
 
-/// As ibv_read_sysfs_file: the length without the newline, or -1 if it is not a file of ours.
-[[nodiscard]] int read_system_file(const char* directory, const char* file, char* buffer,
-                                   std::size_t size) noexcept;
-
 }  // namespace verbatim::preload

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include "preload.hpp"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <optional>
+
+namespace verbatim::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kOurFault = 125;
+constexpr int kCannotRun = 126;
+constexpr int kNotFound = 127;
+
+/// Next to the program, or where an installation puts libraries. The tree of a build has the same
+/// layout.
+std::optional<fs::path> find_library(const fs::path& name) {
+  std::error_code failed;
+  const fs::path program = fs::read_symlink("/proc/self/exe", failed);
+  if (failed) return std::nullopt;
+  for (const char* const place : {".", VERBATIM_LIBRARY_DIR, "../lib"}) {
+    const fs::path candidate = fs::canonical(program.parent_path() / place / name, failed);
+    if (!failed) return candidate;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+int preload(const PreloadOptions& options) {
+  const fs::path name = options.stand_alone ? "verbatim/libibverbs.so.1" : "libverbatim-preload.so";
+  const auto library = find_library(name);
+  if (!library) {
+    std::fprintf(stderr, "verbatim preload: cannot find %s beside this program or in its %s\n",
+                 name.c_str(), VERBATIM_LIBRARY_DIR);
+    return kOurFault;
+  }
+  if (library->native().find_first_of(" :") != std::string::npos) {
+    // The dynamic linker would take it for two names, and only warn.
+    std::fprintf(stderr,
+                 "verbatim preload: LD_PRELOAD cannot name a path with a space or colon: %s\n",
+                 library->c_str());
+    return kOurFault;
+  }
+  std::string preloaded = library->native();
+  if (const char* const before = std::getenv("LD_PRELOAD"); before != nullptr && *before != '\0')
+    preloaded += std::string{":"} + before;
+  if (setenv("LD_PRELOAD", preloaded.c_str(), 1) != 0) {
+    std::perror("verbatim preload: setenv");
+    return kOurFault;
+  }
+  std::vector<char*> arguments;
+  for (const std::string& word : options.command)
+    arguments.push_back(const_cast<char*>(word.c_str()));  // execvp does not write to them.
+  arguments.push_back(nullptr);
+  execvp(arguments[0], arguments.data());
+  const int failure = errno;
+  std::fprintf(stderr, "verbatim preload: %s: %s\n", arguments[0], std::strerror(failure));
+  return failure == ENOENT ? kNotFound : kCannotRun;
+}
+
+}  // namespace verbatim::cli
