@@ -175,6 +175,8 @@ int query_device(ibv_context* raw, ibv_device_attr_ex* extended) noexcept {
   a.max_pkeys = 1;
   a.phys_port_cnt = 1;
   extended->phys_port_cnt_ex = 1;
+  extended->completion_timestamp_mask = ~std::uint64_t{0};
+  extended->hca_core_clock = 1'000'000;  // kHz: time stamps count nanoseconds.
   return 0;
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <memory>
 #include <new>
@@ -36,17 +37,21 @@ CompletionQueue& queue_of(ibv_cq_ex* queue) noexcept {
   return *reinterpret_cast<CompletionQueue*>(queue);
 }
 
+/// With a time if the queue was made for it: that of polling, as peers' clocks are not asked.
+template <bool Timed>
 int next_completion(ibv_cq_ex* raw) noexcept {
   CompletionQueue& queue = queue_of(raw);
   const int count = poll(queue.handle(), 1, &queue.current);
   if (count == 0) return ENOENT;
   if (count < 0) return EINVAL;
+  if constexpr (Timed) queue.current_ns = now_ns();
   raw->wr_id = queue.current.wr_id;
   raw->status = queue.current.status;
   return 0;
 }
+template <bool Timed>
 int start_poll(ibv_cq_ex* raw, ibv_poll_cq_attr* attributes) noexcept {
-  return attributes->comp_mask != 0 ? EINVAL : next_completion(raw);
+  return attributes->comp_mask != 0 ? EINVAL : next_completion<Timed>(raw);
 }
 void end_poll(ibv_cq_ex*) noexcept {}
 
@@ -58,10 +63,27 @@ ibv_wc_opcode read_opcode(ibv_cq_ex* raw) noexcept { return queue_of(raw).curren
 __be32 read_immediate(ibv_cq_ex* raw) noexcept { return queue_of(raw).current.imm_data; }
 std::uint32_t read_slid(ibv_cq_ex* raw) noexcept { return queue_of(raw).current.slid; }
 unsigned read_flags(ibv_cq_ex* raw) noexcept { return queue_of(raw).current.wc_flags; }
+std::uint64_t read_time(ibv_cq_ex* raw) noexcept { return queue_of(raw).current_ns; }
+std::uint64_t read_wall_time(ibv_cq_ex* raw) noexcept {
+  const auto wall = std::chrono::system_clock::now().time_since_epoch();
+  const std::uint64_t age = now_ns() - queue_of(raw).current_ns;
+  return static_cast<std::uint64_t>(std::chrono::nanoseconds{wall}.count()) - age;
+}
+
+constexpr std::uint64_t kTimed =
+    IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
 
 constexpr std::uint64_t kReadable =
     IBV_WC_EX_WITH_BYTE_LEN | IBV_WC_EX_WITH_IMM | IBV_WC_EX_WITH_QP_NUM | IBV_WC_EX_WITH_SRC_QP |
-    IBV_WC_EX_WITH_SLID | IBV_WC_EX_WITH_SL | IBV_WC_EX_WITH_DLID_PATH_BITS;
+    IBV_WC_EX_WITH_SLID | IBV_WC_EX_WITH_SL | IBV_WC_EX_WITH_DLID_PATH_BITS | kTimed;
+
+/// The clock of the time stamps.
+int query_values(ibv_context*, ibv_values_ex* values) noexcept {
+  if ((values->comp_mask & ~unsigned{IBV_VALUES_MASK_RAW_CLOCK}) != 0) return EINVAL;
+  if (values->comp_mask != 0)
+    values->raw_clock = {.tv_sec = 0, .tv_nsec = static_cast<long>(now_ns())};
+  return 0;
+}
 
 ibv_cq_ex* create_queue(ibv_context* context, ibv_cq_init_attr_ex* init) noexcept {
   constexpr std::uint32_t kKnown = IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD;
@@ -75,8 +97,9 @@ ibv_cq_ex* create_queue(ibv_context* context, ibv_cq_init_attr_ex* init) noexcep
                               static_cast<int>(init->comp_vector));
   if (made == nullptr) return nullptr;
   ibv_cq_ex& queue = CompletionQueue::of(made).raw;
-  queue.start_poll = &start_poll;
-  queue.next_poll = &next_completion;
+  const bool timed = (init->wc_flags & kTimed) != 0;
+  queue.start_poll = timed ? &start_poll<true> : &start_poll<false>;
+  queue.next_poll = timed ? &next_completion<true> : &next_completion<false>;
   queue.end_poll = &end_poll;
   queue.read_opcode = &read_opcode;
   queue.read_vendor_err = &read<&ibv_wc::vendor_err>;
@@ -87,6 +110,8 @@ ibv_cq_ex* create_queue(ibv_context* context, ibv_cq_init_attr_ex* init) noexcep
   queue.read_wc_flags = &read_flags;
   queue.read_slid = &read_slid;
   queue.read_sl = &read<&ibv_wc::sl>;
+  queue.read_completion_ts = &read_time;
+  queue.read_completion_wallclock_ns = &read_wall_time;
   queue.read_dlid_path_bits = &read<&ibv_wc::dlid_path_bits>;
   return &queue;
 }
@@ -272,6 +297,7 @@ ibv_qp* create_pair(ibv_context*, ibv_qp_init_attr_ex* init) noexcept {
 void fill_extended(verbs_context& context) noexcept {
   context.create_cq_ex = &create_queue;
   context.create_qp_ex = &create_pair;
+  context.query_rt_values = &query_values;
 }
 
 ibv_qp_ex* to_extended(ibv_qp* raw) noexcept {

@@ -107,7 +107,8 @@ struct CompletionQueue {
   std::atomic<std::uint32_t> delivered{0};     // Completion events handed to the program,
   std::atomic<std::uint32_t> acknowledged{0};  // and given back.
   std::atomic<bool> overrun{false};
-  ibv_wc current;  // Of an extended poll.
+  ibv_wc current;            // Of an extended poll,
+  std::uint64_t current_ns;  // and when that was (steady clock).
 
   [[nodiscard]] ibv_cq* handle() noexcept { return reinterpret_cast<ibv_cq*>(&raw); }
   [[nodiscard]] static CompletionQueue& of(ibv_cq* queue) noexcept {

@@ -83,7 +83,6 @@ void refuse_the_rest(verbs_context& context) noexcept {
   refuse(context.destroy_wq);
   refuse(context.modify_wq);
   refuse(context.create_wq);
-  refuse(context.query_rt_values);
   refuse(context.ibv_destroy_flow);
   refuse(context.ibv_create_flow);
   refuse(context.open_qp);
