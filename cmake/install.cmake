@@ -7,6 +7,17 @@ set(verbatim_package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/verbatim")
 install(TARGETS verbatim EXPORT verbatimTargets FILE_SET HEADERS)
 install(EXPORT verbatimTargets NAMESPACE verbatim:: DESTINATION "${verbatim_package_dir}")
 
+if(TARGET verbatim_preload)
+  install(TARGETS verbatim_preload
+    LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT preload)
+  # Apart from other libraries: only who asks for it is to find this libibverbs.
+  install(TARGETS verbatim_libibverbs
+    LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}/verbatim" COMPONENT preload NAMELINK_SKIP)
+endif()
+if(TARGET verbatim_cli)
+  install(TARGETS verbatim_cli COMPONENT preload)
+endif()
+
 configure_package_config_file(
   "${PROJECT_SOURCE_DIR}/cmake/verbatimConfig.cmake.in"
   "${PROJECT_BINARY_DIR}/verbatimConfig.cmake"

@@ -6,10 +6,11 @@
 set -euo pipefail
 
 build="g++ cmake ninja-build ccache libibverbs-dev nlohmann-json3-dev libgtest-dev libgmock-dev
-  python3 git ca-certificates"
+  libcli11-dev python3 git ca-certificates"
 clang="clang-19 clang-tidy-19 clang-format-19 libclang-rt-19-dev llvm-19"
 vm="qemu-system-x86 busybox-static cpio kmod iproute2 rdma-core ibverbs-providers libibverbs1"
 bench="valgrind"
+preload="ibverbs-utils perftest libibverbs1 ibverbs-providers binutils"
 soft_bench="ucx-utils libfabric-bin"  # what ./bench soft compares with
 
 die() {
@@ -32,11 +33,11 @@ missing_of() {
 wanted=()
 for group in "$@"; do
   case $group in
-    build | clang | vm | bench | soft-bench)
+    build | clang | vm | bench | preload | soft-bench)
       list=${group//-/_}
       read -r -d '' -a packages <<<"${!list}" || true
       ;;
-    *) die "no group '$group'; groups: build clang vm bench soft-bench" ;;
+    *) die "no group '$group'; groups: build clang vm bench preload soft-bench" ;;
   esac
   wanted+=("${packages[@]}")
 done

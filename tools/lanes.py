@@ -16,6 +16,7 @@ import gtest_report
 import tidy as style_rules
 from gtest_report import FAILED, PASSED, SKIPPED, Case, tail
 from lane import LOGS, Broken, Lane, Skip, stop
+from preload_lane import preload
 
 ROOT = Path(__file__).resolve().parent.parent
 STRESS = "VERBATIM_STRESS"  # how many times as long the tests with stress run
@@ -196,6 +197,7 @@ LANES = {
     "compile-fail": (compile_fail, ["clang"], 900),
     "tidy": (tidy, ["clang"], 1800),
     "soft": (soft, [], 1800),
+    "preload": (preload, ["preload"], 900),
     "asan": (asan, ["clang"], 2400),
     "tsan": (tsan, ["clang"], 1800),
     "overhead": (overhead, ["clang", "bench"], 1200),
