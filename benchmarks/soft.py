@@ -29,11 +29,13 @@ import socket
 import statistics
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "tools"))
+from listeners import free_port, listens  # noqa: E402
+
 CANNOT = 77  # exit status: cannot run here
 ROUNDS = 7
 TRIES = 3
@@ -110,10 +112,11 @@ def run(*command):
         raise Broken(f"{' '.join(map(str, command))}: exit status {result.returncode}")
 
 
-def build():
-    print("soft: building preset release", file=sys.stderr)
+def build(*more):
+    """Builds our own loop, and more targets; where the former is."""
+    print("building preset release", file=sys.stderr)
     run("cmake", "--preset", "release", "-DVERBATIM_BUILD_BENCH=ON")
-    run("cmake", "--build", "--preset", "release", "--target", "soft_driver")
+    run("cmake", "--build", "--preset", "release", "--target", "soft_driver", *more)
     return ROOT / "build" / "release" / "benchmarks" / "soft_driver"
 
 
@@ -150,12 +153,12 @@ class Bench:
                 raise Broken(f"{' '.join(each.args)}: exit status {each.returncode}\n{out}{err}")
         return [out for out, _ in written]
 
-    def drive(self, case):
+    def drive(self, case, *more):
         """A case of our own, in two processes."""
         ends = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         processes = [
-            pinned(core, [self.driver, "--role", role, "--case", case, "--socket", end.fileno()],
-                   pass_fds=[end.fileno()])
+            pinned(core, [self.driver, "--role", role, "--case", case, "--socket", end.fileno(),
+                          *more], pass_fds=[end.fileno()])
             for core, role, end in zip(self.cores, ("left", "right"), ends)]
         for end in ends:
             end.close()  # One that dies early must be noticed by the other.
@@ -230,26 +233,9 @@ class Bench:
         return self.limit(name, 4096, ["left", "right"])
 
 
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
 def await_listener(port, process):
-    """Until somebody listens there: /proc tells without connecting, which would end the server."""
-    wanted = f":{port:04X} "
-    deadline = time.monotonic() + 10
-    while time.monotonic() < deadline and process.poll() is None:
-        for table in ("/proc/net/tcp", "/proc/net/tcp6"):
-            try:
-                lines = Path(table).read_text().splitlines()
-            except OSError:
-                continue
-            if any(wanted in line[:45] and line.split()[3] == "0A" for line in lines):
-                return
-        time.sleep(0.01)
-    raise Broken(f"{process.args[3]} does not listen")
+    if not listens(port, process):
+        raise Broken(f"{process.args[3]} does not listen")
 
 
 def measure(bench, groups, rounds):
@@ -303,10 +289,10 @@ def judge(gate, results):
     return "FAIL", why
 
 
-def check(results, out):
+def check(results, gates, out):
     """Prints a line per gate; how many held, were missed, could not be told."""
     counts = {"ok": 0, "FAIL": 0, "skip": 0}
-    for gate in GATES:
+    for gate in gates:
         verdict, why = judge(gate, results)
         counts[verdict] += 1
         print(f"{verdict} {gate.case} / {gate.peer}: {why}", file=out)
@@ -321,23 +307,8 @@ def table(results):
         print(form.format(each["case"], f"{each['value']:g}", each["unit"], each["peer"], *shown))
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--json", action="store_true", help="JSON lines only on stdout")
-    parser.add_argument("--check", action="store_true", help="hold the figures against the gates")
-    parser.add_argument("--rounds", type=int, default=ROUNDS)
-    parser.add_argument("--only", default="", help="the cases whose name contains this")
-    options = parser.parse_args()
-    cores = sorted(os.sched_getaffinity(0))[:2]
-    if len(cores) < 2:
-        print("soft: two processes that spin need two cores", file=sys.stderr)
-        return CANNOT
-
-    install_peers()
-    groups = {key: kept for key, cases in all_cases().items()
-              if (kept := [case for case in cases if options.only in case])}
-    driver = build()
-    results = measure(Bench(driver, cores), groups, options.rounds)
+def report(name, results, gates, options):
+    """Prints the results as the options say; the exit status."""
     if options.json:
         for each in results:
             print(json.dumps(each, separators=(",", ":")))
@@ -345,12 +316,43 @@ def main():
         table(results)
     if not options.check:
         return 0
-    report = sys.stderr if options.json else sys.stdout
+    out = sys.stderr if options.json else sys.stdout
     sys.stdout.flush()
-    counts = check(results, report)
-    print(f"soft: {counts['ok']} passed, {counts['FAIL']} failed, {counts['skip']} skipped",
-          file=report)
+    counts = check(results, gates, out)
+    print(f"{name}: {counts['ok']} passed, {counts['FAIL']} failed, {counts['skip']} skipped",
+          file=out)
     return 1 if counts["FAIL"] else 0
+
+
+def parse(description):
+    """The options that these benchmarks have in common."""
+    parser = argparse.ArgumentParser(description=description.splitlines()[0])
+    parser.add_argument("--json", action="store_true", help="JSON lines only on stdout")
+    parser.add_argument("--check", action="store_true", help="hold the figures against the gates")
+    parser.add_argument("--rounds", type=int, default=ROUNDS)
+    parser.add_argument("--only", default="", help="the cases whose name contains this")
+    return parser.parse_args()
+
+
+def two_cores():
+    """Or None, and why on stderr."""
+    cores = sorted(os.sched_getaffinity(0))[:2]
+    if len(cores) == 2:
+        return cores
+    print("two processes that spin need two cores", file=sys.stderr)
+    return None
+
+
+def main():
+    options = parse(__doc__)
+    cores = two_cores()
+    if cores is None:
+        return CANNOT
+    install_peers()
+    groups = {key: kept for key, cases in all_cases().items()
+              if (kept := [case for case in cases if options.only in case])}
+    results = measure(Bench(build(), cores), groups, options.rounds)
+    return report("soft", results, GATES, options)
 
 
 if __name__ == "__main__":

@@ -221,7 +221,7 @@ def killed_peer(tests):
             tests.add(name, "the server does not listen", finish(server, 1)[1])
             continue
         client = start([*command, "-p", port, "localhost"], env)
-        # It is in the middle of it when it has worked for a while: to connect takes next to nothing.
+        # In the middle of it, it has worked for a while; connecting takes next to nothing.
         deadline = time.monotonic() + LIMIT_S
         while time.monotonic() < deadline and client.poll() is None and cpu_seconds(client) < 0.5:
             time.sleep(0.01)  # wait: between two looks
@@ -240,7 +240,7 @@ BYSTANDERS = {
                 "threads = [threading.Thread(target=sum, args=([1, 2],)) for _ in range(3)]\n"
                 "[each.start() for each in threads], [each.join() for each in threads]\n"
                 "print(subprocess.run(['echo', 'child'], capture_output=True).stdout)\n"
-                "print([line for line in open('/proc/self/status') if line[:3] in ('Thr', 'Sig')])\n"
+                "print([line for line in open('/proc/self/status') if line[:3] in 'Thr Sig'])\n"
                 "raise SystemExit(6)"],
     "a C++ program": [BUILD / "tests/preload/preload_bystander"],
 }

@@ -30,7 +30,8 @@ FOR_PROGRAMS = {"ibv_query_gid_type", "ibv_read_sysfs_file"}
 # The functions of the C library that take a path.
 PATHS = set("""
 open open64 openat openat64 __open_2 __open64_2 __openat_2 __openat64_2 fopen fopen64 stat stat64
-lstat lstat64 fstatat fstatat64 statx __xstat __xstat64 __lxstat __lxstat64 access faccessat realpath
+lstat lstat64 fstatat fstatat64 statx __xstat __xstat64 __lxstat __lxstat64 access faccessat
+realpath
 """.split())
 DRIVERS = re.compile(r"ibv_|_?verbs_|__verbs_log|execute_ioctl|__ioctl_final")
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <numeric>
 
 namespace verbatim::bench {
 namespace {
@@ -34,6 +35,9 @@ class Slices {
   [[nodiscard]] double median() {
     std::ranges::nth_element(us_, us_.begin() + std::ssize(us_) / 2);
     return us_[us_.size() / 2];
+  }
+  [[nodiscard]] double mean() const {
+    return std::accumulate(us_.begin(), us_.end(), 0.0) / static_cast<double>(us_.size());
   }
 
  private:
@@ -125,15 +129,34 @@ double send_latency(Side& side, const Case& each) {
   };
   // What is not urgent comes after the answer is on its way.
   const auto await = [&] { side.finish(side.receives, 1); };
-  const auto tidy = [&](std::uint64_t number) {
+  const auto give_back = [&](std::uint64_t number) {
     need(unsafe::post(side.queue_pair, Receive{side.target.region().scatter(into)}, WrId{number}));
+  };
+  const auto tidy = [&](std::uint64_t number) {
+    give_back(number);
     side.finish(side.sends, 1);
+  };
+  std::vector<Clock::time_point> times(slice_operations(each));
+  const auto exchange_as_perftest = [&](std::size_t i) {
+    if (side.role == Role::right) {
+      await();
+      give_back(i);
+    }
+    times[i] = Clock::now();
+    put(i);
+    side.finish(side.sends, 1);
+    if (side.role == Role::left) {
+      await();
+      give_back(i);
+    }
   };
   Slices slices;
   for (std::size_t slice = 0; slice < slice_count(each.figure); ++slice) {
     const auto start = Clock::now();
     for (std::size_t i = 0; i < slice_operations(each); ++i) {
-      if (side.role == Role::left) {
+      if (each.manner == Manner::perftest) {
+        exchange_as_perftest(i);
+      } else if (side.role == Role::left) {
         put(i);
         tidy(i);
         await();
@@ -172,7 +195,7 @@ void stream(Side& side, const Case& each, const Work& work, const Work& signaled
   side.finish(side.sends, lists_out);
 }
 
-/// The median over slices, each a call of `once`, in M/s or MiB/s.
+/// The median over slices, each a call of `once`, in M/s or MiB/s. perftest tells the mean.
 double timed_stream(const Case& each, auto&& once) {
   once();  // Pages and caches are warm then.
   Slices slices;
@@ -181,7 +204,7 @@ double timed_stream(const Case& each, auto&& once) {
     once();
     slices.add(start, slice_operations(each));
   }
-  const double rate = 1 / slices.median();
+  const double rate = 1 / (each.manner == Manner::perftest ? slices.mean() : slices.median());
   return each.figure == Figure::rate ? rate
                                      : rate * 1e6 * static_cast<double>(each.bytes) / (1 << 20);
 }
@@ -215,7 +238,11 @@ double stream_one_sided(Side& side, const Case& each) {
   return figure;
 }
 
-constexpr std::size_t kCredits = kDepth / 2;
+/// How many messages may be under way. perftest has no such limit but the receives: it waits when
+/// there are none.
+constexpr std::size_t credits(const Case& each) {
+  return each.manner == Manner::perftest ? kDepth - kBatch : kDepth / 2;
+}
 
 /// The receiver gives receives back and tells how many messages it has had.
 void take_stream(Side& side, const Case& each, std::size_t total) {
@@ -249,7 +276,7 @@ double stream_sends(Side& side, const Case& each) {
       stream(side, each, Send{from, SendOptions{.signaled = false}}, Send{from, SendOptions{}},
              [&](std::size_t more) {
                sent += more;
-               while (sent > taken() + kCredits) {
+               while (sent > taken() + credits(each)) {
                }
              });
     });

@@ -10,11 +10,16 @@ namespace verbatim::bench {
 enum class Verb : std::uint8_t { write, read, send };
 enum class Figure : std::uint8_t { latency, bandwidth, rate };
 
+/// In which order a message is answered. perftest gives the receive back and reads the clock first,
+/// which the other side waits for; who is in a hurry answers first.
+enum class Manner : std::uint8_t { hurried, perftest };
+
 struct Case {
   Verb verb;
   Figure figure;
   std::size_t bytes;
   Memory memory;
+  Manner manner;
 };
 
 /// Runs one side; both processes call it. The figure, in us, MiB/s or M/s; right's is 0. Ends the

@@ -5,7 +5,8 @@
 // soft_driver --role left|right --case cacheline|process_vm --shared FD
 // soft_driver --role left --case memcpy.BYTES --shared FD
 //
-// CASE is <write|read|send>.<lat|bw|rate>.<bytes>.<buffer|plain>. Left prints the figure.
+// CASE is <write|read|send>.<lat|bw|rate>.<bytes>.<buffer|plain>. Left prints the figure. With
+// --manner perftest it does things in the order in which perftest does them.
 #include <cstdio>
 #include <cstdlib>
 #include <map>
@@ -49,7 +50,9 @@ double measure(const std::map<std::string, std::string>& options) {
       one_of<Figure>({{"lat", Figure::latency}, {"bw", Figure::bandwidth}, {"rate", Figure::rate}},
                      parts[1]),
       number(parts[2]),
-      one_of<Memory>({{"buffer", Memory::buffer}, {"plain", Memory::plain}}, parts[3])};
+      one_of<Memory>({{"buffer", Memory::buffer}, {"plain", Memory::plain}}, parts[3]),
+      one_of<Manner>({{"", Manner::hurried}, {"perftest", Manner::perftest}},
+                     options.contains("--manner") ? options.at("--manner") : "")};
   return run(each, role, static_cast<int>(number(options.at("--socket"))));
 }
 
