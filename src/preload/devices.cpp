@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The list of devices, with ours behind the real ones; opening, closing, importing.
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstring>
 #include <map>
 #include <mutex>
 #include <new>
@@ -64,8 +69,27 @@ void abandon(ibv_context* context) noexcept {
   }
 }
 
-int close(ibv_context* context) noexcept {
+constexpr char kCommandFile[] = "verbatim-commands";
+
+/// With a descriptor to duplicate or hand on, as programs do; there is nobody behind it.
+ibv_context* open_soft(ibv_device* device) noexcept {
+  ibv_context* const context = engine::kScripted<engine::open_device>(device);
+  if (context != nullptr) context->cmd_fd = memfd_create(kCommandFile, MFD_CLOEXEC);
+  return context;
+}
+
+bool is_command_file(int fd) noexcept {
+  char path[64];
+  char target[64] = {};
+  std::snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+  return readlink(path, target, sizeof target - 1) > 0 &&
+         std::strstr(target, kCommandFile) != nullptr;
+}
+
+int close_soft(ibv_context* context) noexcept {
+  const int commands = context->cmd_fd;
   if (engine::close_device(context) != 0) abandon(context);
+  if (commands >= 0) close(commands);
   return 0;
 }
 
@@ -126,14 +150,18 @@ VERBATIM_EXPORT int ibv_get_device_index(ibv_device* device) {
 }
 
 VERBATIM_EXPORT ibv_context* ibv_open_device(ibv_device* device) {
-  return dispatch<"ibv_open_device", "IBVERBS_1.1", engine::kScripted<engine::open_device>>(device);
+  return dispatch<"ibv_open_device", "IBVERBS_1.1", &open_soft>(device);
 }
 
 VERBATIM_EXPORT int ibv_close_device(ibv_context* context) {
-  return dispatch<"ibv_close_device", "IBVERBS_1.1", &verbatim::preload::close>(context);
+  return dispatch<"ibv_close_device", "IBVERBS_1.1", &close_soft>(context);
 }
 
 VERBATIM_EXPORT ibv_context* ibv_import_device(int command_fd) {
+  if (is_command_file(command_fd)) {
+    errno = EOPNOTSUPP;
+    return nullptr;
+  }
   real_is_asking = true;
   ibv_context* const imported = original_import(command_fd);
   real_is_asking = false;

@@ -27,9 +27,10 @@ VERBATIM_EXPORT const char* verbatim_unknown() { return "unknown"; }
 #define VERBATIM_COMMANDS(X)                                                                       \
   X(advise_mr)                                                                                     \
   X(alloc_dm)                                                                                      \
-  X(alloc_dmah) X(alloc_mw) X(alloc_pd) X(attach_mcast) X(close_xrcd) X(create_ah)                 \
-      X(create_comp_cntr) X(create_counters) X(create_cq) X(create_cq_ex) X(create_cq_ex2)         \
-          X(create_flow) X(create_flow_action_esp) X(create_qp) X(create_qp_ex) X(create_qp_ex2)   \
+  X(alloc_dmah)                                                                                    \
+  X(alloc_mw) X(alloc_pd) X(attach_mcast) X(close_xrcd) X(create_ah) X(create_comp_cntr)           \
+      X(create_counters) X(create_cq) X(create_cq_ex) X(create_cq_ex2) X(create_flow)              \
+          X(create_flow_action_esp) X(create_qp) X(create_qp_ex) X(create_qp_ex2)                  \
               X(create_rwq_ind_table) X(create_srq) X(create_srq_ex) X(create_wq) X(dealloc_mw) X( \
                   dealloc_pd) X(dereg_mr) X(destroy_ah) X(destroy_comp_cntr) X(destroy_counters)   \
                   X(destroy_cq) X(destroy_flow) X(destroy_flow_action) X(destroy_qp) X(            \

@@ -259,9 +259,12 @@ void fill_builders(ibv_qp_ex& queue_pair) noexcept {
 }
 
 ibv_qp* create_pair(ibv_context*, ibv_qp_init_attr_ex* init) noexcept {
-  constexpr std::uint32_t kKnown = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+  constexpr std::uint32_t kKnown =
+      IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS | IBV_QP_INIT_ATTR_CREATE_FLAGS;
+  const bool has_flags = (init->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) != 0;
   const bool wants_builders = (init->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0;
   if ((init->comp_mask & ~kKnown) != 0 || (init->comp_mask & IBV_QP_INIT_ATTR_PD) == 0 ||
+      (has_flags && init->create_flags != 0) ||
       (wants_builders && (init->send_ops_flags & ~kBuildable) != 0)) {
     errno = EOPNOTSUPP;
     return nullptr;

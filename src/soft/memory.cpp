@@ -217,14 +217,18 @@ int check_registration(void* address, std::size_t length, unsigned access) noexc
   return is_mapped(address, length, (access & IBV_ACCESS_LOCAL_WRITE) != 0) ? 0 : EFAULT;
 }
 
-/// Writes what the public structure says, and the rest, where requesters look; gives it new keys.
-void publish(Engine& engine, Region& region, std::uint64_t base, unsigned access) noexcept {
-  ibv_mr& raw = region.raw;
-  const auto address = reinterpret_cast<std::uintptr_t>(raw.addr);
-  const auto [object, offset] = object_of(address, raw.length);
+/// Keys that the region has not had yet: requests with the old ones are refused.
+void new_key(Engine& engine, ibv_mr& raw) noexcept {
   // The tag differs from the last one in this place, so a stale key is found out.
   const std::uint32_t tag = (engine.region_tags[raw.handle % 1024].fetch_add(1) + 1) & 0xff;
   raw.lkey = raw.rkey = raw.handle << 8 | tag;
+}
+
+/// Writes what the public structure says, and the rest, where requesters look.
+void publish(Region& region, std::uint64_t base, unsigned access) noexcept {
+  const ibv_mr& raw = region.raw;
+  const auto address = reinterpret_cast<std::uintptr_t>(raw.addr);
+  const auto [object, offset] = object_of(address, raw.length);
   for (SharedRegion* const copy : {region.trusted, region.shared}) {
     copy->domain = reinterpret_cast<Domain*>(raw.pd)->id;
     copy->access = access;
@@ -278,7 +282,8 @@ ibv_mr* register_memory(ibv_pd* raw_domain, void* address, std::size_t length, s
                  .handle = index,
                  .lkey = 0,
                  .rkey = 0};
-  publish(engine, *region, base, access);
+  new_key(engine, region->raw);
+  publish(*region, base, access);
   reinterpret_cast<Domain*>(raw_domain)->users.fetch_add(1);
   return &region->raw;
 }
@@ -313,8 +318,11 @@ int reregister_memory(ibv_mr* raw, int flags, ibv_pd* new_domain, void* address,
     raw->addr = address;
     raw->length = length;
     base = (rights & IBV_ACCESS_ZERO_BASED) != 0 ? 0 : reinterpret_cast<std::uintptr_t>(address);
+    // Other rights or another domain leave the keys as they are: drivers do that, and programs
+    // rely on it.
+    new_key(engine, *raw);
   }
-  publish(engine, region, base, rights);
+  publish(region, base, rights);
   return 0;
 }
 

@@ -92,8 +92,8 @@ int free_object(Engine& engine, void* address, std::size_t bytes) noexcept;
 /// Control verbs.
 ibv_mr* register_memory(ibv_pd* domain, void* address, std::size_t length, std::uint64_t base,
                         unsigned access) noexcept;
-/// As ibv_rereg_mr: what `flags` names is changed, and the keys with it. Not 0: errno says why; all
-/// that can be refused is refused before the old key dies, so the region is as it was
+/// As ibv_rereg_mr: what `flags` names is changed; a region that moves gets new keys. Not 0: errno
+/// says why; all that can be refused is refused before anything changes, so the region is as it was
 /// (IBV_REREG_MR_ERR_INPUT).
 int reregister_memory(ibv_mr* region, int flags, ibv_pd* domain, void* address, std::size_t length,
                       int access) noexcept;

@@ -36,6 +36,10 @@ static void check_devices(const char* name) {
   struct ibv_device** again = ibv_get_device_list(NULL);
   CHECK("get_device_list without count", again != NULL && again[0] != NULL);
   ibv_free_device_list(again);
+  const int commands = dup(context->cmd_fd);
+  CHECK("command descriptor", commands >= 0);
+  CHECK_NULL("import_device", ibv_import_device(commands), EOPNOTSUPP);
+  close(commands);
 }
 
 static void check_paths(void) {
@@ -124,6 +128,10 @@ static void check_memory(void) {
   CHECK_NULL("reg_mr_iova: other offset in page",
              ibv_reg_mr_iova(domain, memory, 64, 0x10001, IBV_ACCESS_LOCAL_WRITE), EINVAL);
   CHECK_NULL("reg_dmabuf_mr", ibv_reg_dmabuf_mr(domain, 0, 64, 0, 0, 0), EOPNOTSUPP);
+  const uint32_t key = region->rkey;
+  CHECK("rereg_mr", ibv_rereg_mr(region, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0,
+                                 all & ~IBV_ACCESS_RELAXED_ORDERING) == 0 &&
+                        region->rkey == key);
   CHECK_CODE("rereg_mr of something else", ibv_rereg_mr(region, 1 << 20, domain, NULL, 0, 0),
              IBV_REREG_MR_ERR_INPUT);
   CHECK_CODE("dealloc_pd in use", ibv_dealloc_pd(domain), EBUSY);

@@ -44,9 +44,9 @@ class MemoryRegion {
     return inside(reinterpret_cast<std::uintptr_t>(address) - base_, size, length_);
   }
 
-  /// Gives the region other rights without registering it anew: pages stay pinned. The keys change,
-  /// so elements and remote regions that were made before are refused from then on; no request may
-  /// be using them. Only rights change, not how the memory is registered. Not every device can
+  /// Gives the region other rights without registering it anew: pages stay pinned. The keys may
+  /// change: elements and remote regions that were made before are not to be used from then on, and
+  /// no request may be using them. Only rights change, not how the memory is registered. Not every device can
   /// (`unsupported`). After another failure the region may be unusable, and is to be destroyed.
   [[nodiscard]] Result<void> reregister(AccessFlags access);
 
