@@ -238,10 +238,10 @@ double stream_one_sided(Side& side, const Case& each) {
   return figure;
 }
 
-/// How many messages may be under way. perftest has no such limit but the receives: it waits when
-/// there are none.
+/// How many messages may be under way. perftest knows no such limit: it runs into the end of the
+/// receives, and the device waits for the next one.
 constexpr std::size_t credits(const Case& each) {
-  return each.manner == Manner::perftest ? kDepth - kBatch : kDepth / 2;
+  return each.manner == Manner::perftest ? SIZE_MAX / 2 : kDepth / 2;
 }
 
 /// The receiver gives receives back and tells how many messages it has had.
