@@ -46,8 +46,9 @@ class MemoryRegion {
 
   /// Gives the region other rights without registering it anew: pages stay pinned. The keys may
   /// change: elements and remote regions that were made before are not to be used from then on, and
-  /// no request may be using them. Only rights change, not how the memory is registered. Not every device can
-  /// (`unsupported`). After another failure the region may be unusable, and is to be destroyed.
+  /// no request may be using them. Only rights change, not how the memory is registered. Not every
+  /// device can (`unsupported`). After another failure the region may be unusable, and is to be
+  /// destroyed.
   [[nodiscard]] Result<void> reregister(AccessFlags access);
 
   /// What a peer needs to reach this memory; an error if no remote right was given.
