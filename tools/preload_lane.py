@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 import verbs_exports
-from gtest_report import FAILED, PASSED, Case, tail
+from gtest_report import FAILED, PASSED, SKIPPED, Case, tail
 from lane import end, running
 from listeners import free_port, listens
 
@@ -23,6 +23,7 @@ ALONE = BUILD / "lib/verbatim/libibverbs.so.1"
 PROGRAM = BUILD / "bin/verbatim"
 LIMIT_S = 40  # for one process
 LINKS = ("ib", "eth")
+CANNOT = 77  # exit status of the virtual machine where it cannot run
 
 # program: options. Where a port is Ethernet, these programs want to be told an address (-g).
 PINGPONG = {
@@ -313,6 +314,18 @@ def command_line(tests):
                   f"exit status {status}", output)
 
 
+def beside_real(tests):
+    """With a device of the kernel's in the same list: in the virtual machine there is one."""
+    guest = Path("tests/preload/guest.sh")
+    status, output = run(["tools/vm/run", "--timeout=200", "--", guest, PRELOAD,
+                          BUILD / "tests/preload/preload_conventions"], environment(), 240)
+    if status == CANNOT:
+        reason = (output.strip().splitlines() or ["no reason given"])[-1]
+        tests.lane.add(Case("beside a real device", SKIPPED, reason))
+    else:
+        tests.lines("beside a real device", status, output)
+
+
 def leftovers(tests):
     """Killed processes and all: what they had in shared memory is gone with the last of them."""
     run(["ibv_devinfo"], environment(LD_PRELOAD=PRELOAD))
@@ -331,7 +344,7 @@ def preload(lane):
     for check, problems in verbs_exports.check_all(BUILD / "lib"):
         tests.add(check, "\n".join(problems))
     for group in (one_program, loaders, command_line, bystanders, refused, killed_peer, pairs,
-                  leftovers):
+                  beside_real, leftovers):
         begin = time.monotonic()
         group(tests)
         print(f"{lane.name}: {group.__name__.replace('_', ' ')}, {time.monotonic() - begin:.0f} s")

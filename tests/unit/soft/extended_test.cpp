@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 
 #include "soft/completion.hpp"
@@ -37,7 +38,9 @@ class Extended : public testing::Test {
   Extended() {
     ibv_cq_init_attr_ex wanted{};
     wanted.cqe = 64;
-    wanted.wc_flags = IBV_WC_EX_WITH_BYTE_LEN | IBV_WC_EX_WITH_IMM | IBV_WC_EX_WITH_QP_NUM;
+    wanted.wc_flags = IBV_WC_EX_WITH_BYTE_LEN | IBV_WC_EX_WITH_IMM | IBV_WC_EX_WITH_QP_NUM |
+                      IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |
+                      IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
     queue = ibv_create_cq_ex(context, &wanted);
     if (queue == nullptr) test::give_up("ibv_create_cq_ex", test::Where::current());
     for (ibv_qp*& each : pairs) each = make();
@@ -243,14 +246,46 @@ TEST_F(Extended, TooManyRequestsFailAsAWhole) {
   EXPECT_EQ(ibv_start_poll(queue, &none), ENOENT) << "nothing was posted";
 }
 
+TEST_F(Extended, CompletionsCarryTheTimeOfTheDevicesClock) {
+  ibv_values_ex clock{.comp_mask = IBV_VALUES_MASK_RAW_CLOCK, .raw_clock = {}};
+  ASSERT_EQ(ibv_query_rt_values_ex(context, &clock), 0);
+  const auto wall_before = std::chrono::system_clock::now().time_since_epoch();
+  ibv_qp_ex* const pair = to_extended(pairs[0]);
+  ibv_wr_start(pair);
+  for (pair->wr_id = 1; pair->wr_id <= 2; ++pair->wr_id) {
+    pair->wr_flags = IBV_SEND_SIGNALED;
+    ibv_wr_rdma_write(pair, region->rkey, address(1024));
+    ibv_wr_set_sge(pair, region->lkey, address(0), 8);
+  }
+  ASSERT_EQ(ibv_wr_complete(pair), 0);
+  start();
+  const std::uint64_t first = ibv_wc_read_completion_ts(queue);
+  const std::uint64_t wall = ibv_wc_read_completion_wallclock_ns(queue);
+  next();
+  const std::uint64_t second = ibv_wc_read_completion_ts(queue);
+  ibv_end_poll(queue);
+  EXPECT_GE(first, static_cast<std::uint64_t>(clock.raw_clock.tv_nsec));
+  EXPECT_LE(first, second);
+  ASSERT_EQ(ibv_query_rt_values_ex(context, &clock), 0);
+  EXPECT_LE(second, static_cast<std::uint64_t>(clock.raw_clock.tv_nsec));
+  const auto since = std::chrono::nanoseconds{wall} - wall_before;
+  EXPECT_GE(since, std::chrono::milliseconds{-1}) << "two clocks, asked one after the other";
+  EXPECT_LE(since, std::chrono::minutes{1});
+}
+
 TEST_F(Extended, WhatIsUnknownIsRefused) {
   ibv_cq_init_attr_ex strange{};
   strange.cqe = 16;
-  strange.wc_flags = IBV_WC_EX_WITH_COMPLETION_TIMESTAMP;
+  strange.wc_flags = IBV_WC_EX_WITH_TM_INFO;
   EXPECT_EQ(ibv_create_cq_ex(context, &strange), nullptr);
   EXPECT_EQ(errno, EOPNOTSUPP);
   ibv_qp_init_attr_ex wanted = wanted_pair();
   wanted.send_ops_flags |= IBV_QP_EX_WITH_TSO;
+  EXPECT_EQ(create_pair(&wanted), nullptr);
+  EXPECT_EQ(errno, EOPNOTSUPP);
+  wanted = wanted_pair();
+  wanted.comp_mask |= IBV_QP_INIT_ATTR_CREATE_FLAGS;
+  wanted.create_flags = IBV_QP_CREATE_CVLAN_STRIPPING;
   EXPECT_EQ(create_pair(&wanted), nullptr);
   EXPECT_EQ(errno, EOPNOTSUPP);
 }
