@@ -33,10 +33,6 @@ constinit Original<int(const char*, struct stat*)> original_lstat{"lstat"};
 constinit Original<int(const char*, struct stat64*)> original_lstat64{"lstat64"};
 constinit Original<int(int, const char*, struct stat*, int)> original_fstatat{"fstatat"};
 constinit Original<int(int, const char*, struct stat64*, int)> original_fstatat64{"fstatat64"};
-constinit Original<int(int, const char*, struct stat*)> original_xstat{"__xstat"};
-constinit Original<int(int, const char*, struct stat64*)> original_xstat64{"__xstat64"};
-constinit Original<int(int, const char*, struct stat*)> original_lxstat{"__lxstat"};
-constinit Original<int(int, const char*, struct stat64*)> original_lxstat64{"__lxstat64"};
 constinit Original<int(int, const char*, int, unsigned, struct statx*)> original_statx{"statx"};
 constinit Original<int(const char*, int)> original_access{"access"};
 constinit Original<int(int, const char*, int, int)> original_faccessat{"faccessat"};
@@ -244,27 +240,19 @@ VERBATIM_EXPORT int statx(int directory, const char* path, int flags, unsigned m
                                       : original_statx(directory, path, flags, mask, info);
 }
 
-// What stat() and lstat() were in programs that were linked before glibc 2.33.
-VERBATIM_EXPORT int __xstat(int version, const char* path, struct stat* info) noexcept {
-  SystemFile file;
-  return find_system_file(path, file) ? describe(file, info) : original_xstat(version, path, info);
+// What stat() and lstat() were in programs that were linked before glibc 2.33. The version is that
+// of the structure, of which there is one.
+VERBATIM_EXPORT int __xstat(int, const char* path, struct stat* info) noexcept {
+  return stat(path, info);
 }
-
-VERBATIM_EXPORT int __xstat64(int version, const char* path, struct stat64* info) noexcept {
-  SystemFile file;
-  return find_system_file(path, file) ? describe(file, info)
-                                      : original_xstat64(version, path, info);
+VERBATIM_EXPORT int __xstat64(int, const char* path, struct stat64* info) noexcept {
+  return stat64(path, info);
 }
-
-VERBATIM_EXPORT int __lxstat(int version, const char* path, struct stat* info) noexcept {
-  SystemFile file;
-  return find_system_file(path, file) ? describe(file, info) : original_lxstat(version, path, info);
+VERBATIM_EXPORT int __lxstat(int, const char* path, struct stat* info) noexcept {
+  return lstat(path, info);
 }
-
-VERBATIM_EXPORT int __lxstat64(int version, const char* path, struct stat64* info) noexcept {
-  SystemFile file;
-  return find_system_file(path, file) ? describe(file, info)
-                                      : original_lxstat64(version, path, info);
+VERBATIM_EXPORT int __lxstat64(int, const char* path, struct stat64* info) noexcept {
+  return lstat64(path, info);
 }
 
 VERBATIM_EXPORT int access(const char* path, int mode) noexcept {
