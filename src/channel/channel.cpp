@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "channel/interrupt.hpp"
+#include "channel/patience.hpp"
 #include "channel/slot_states.hpp"
 #include "verbatim/base/try.hpp"
 
@@ -86,6 +87,19 @@ Result<std::uint32_t> requests(const std::optional<std::uint32_t>& asked, const 
   return count;
 }
 
+Result<void> check_times(const ChannelOptions& options) {
+  const auto check = [](std::chrono::nanoseconds time, const char* field) -> Result<void> {
+    if (time >= std::chrono::nanoseconds::zero()) return {};
+    return std::unexpected(Error{.code = Errc::invalid_argument,
+                                 .operation = "PreparedChannel::create",
+                                 .field = field,
+                                 .value = static_cast<std::uint64_t>(time.count())});
+  };
+  VERBATIM_TRY(check(options.timeout, "timeout"));
+  VERBATIM_TRY(check(options.flush_timeout, "flush_timeout"));
+  return {};
+}
+
 /// Takes the prepared queue pair over: from now on receives can be posted.
 void adopt(ChannelState& state, PreparedQueuePair prepared) {
   state.max_receive_elements = prepared.limits().max_receive_elements;
@@ -114,7 +128,9 @@ ChannelState::~ChannelState() { interrupt->detach(); }
 
 Canceller::Canceller(std::shared_ptr<detail::Interrupt> interrupt) noexcept
     : interrupt_(std::move(interrupt)) {}
-void Canceller::cancel() const noexcept { interrupt_->raise(); }
+void Canceller::cancel() const noexcept {
+  if (interrupt_) interrupt_->raise();  // Else it was moved from.
+}
 
 // ---- PreparedChannel ----------------------------------------------------------------------------
 
@@ -123,6 +139,7 @@ Result<PreparedChannel> PreparedChannel::create(const ProtectionDomain& domain,
   const std::uint32_t sends = VERBATIM_TRY(detail::requests(options.max_sends, "max_sends"));
   const std::uint32_t receives =
       VERBATIM_TRY(detail::requests(options.max_receives, "max_receives"));
+  VERBATIM_TRY(detail::check_times(options));
   const Context context = domain.context();
   const CompletionChannel events = VERBATIM_TRY(context.create_completion_channel());
   // A device may make queues deeper than asked for, and each place needs one here.
@@ -158,6 +175,8 @@ Pending<Buffer> PreparedChannel::receive(Buffer buffer, ByteRange range) {
 }
 
 Result<Channel> PreparedChannel::connect(const Endpoint& peer) && {
+  // A receive whose time was over has destroyed the queue pair.
+  if (state_->cause) return std::unexpected(*state_->cause);
   auto connected = std::move(*state_->prepared).connect(peer);
   if (!connected) return std::unexpected(connected.error());
   state_->queue_pair.emplace(*std::move(connected));
@@ -288,6 +307,7 @@ Result<void> Channel::close(Timeout limit) noexcept {
 
 Result<PreparedChannel> Channel::recycle() && {
   detail::ChannelState& state = *state_;
+  state.heed_interrupts();
   std::uint32_t held = 0;
   for (const detail::OperationQueue* queue : {&state.send_queue, &state.receive_queue})
     for (detail::Slot* slot = queue->first; slot != queue->first + queue->count; ++slot)
@@ -298,11 +318,21 @@ Result<PreparedChannel> Channel::recycle() && {
               .operation = "recycle",
               .field = !state.cause ? "the channel has not ended" : "results that were not taken",
               .value = held});
-  if (!state.proven)
-    return std::unexpected(Error{.code = Errc::device_failed, .operation = "recycle"});
+  const EventFlags gone = state.completions.events() | state.domain.context().events();
+  if (!state.proven || gone.has_any(EventType::completion_queue_error | EventType::device_fatal))
+    return std::unexpected(Error{.code = Errc::device_failed,
+                                 .operation = "recycle",
+                                 .field = state.proven ? "events" : "the device does not stop",
+                                 .value = gone.bits});
+  if (state.spare_failures.capacity() == 0)
+    state.spare_failures.reserve(state.send_queue.count + state.receive_queue.count + 2);
   // What the device still reports of former requests has a stale id, and is dropped.
   if (state.destroyed) {
     state.queue_pair.reset();
+    // Only a look that finds nothing gives the places of the old queue pair free.
+    std::array<Completion, detail::kPollBatch> stale;
+    while (VERBATIM_TRY(state.completions.poll(stale)) > 0) {
+    }
     detail::adopt(state, VERBATIM_TRY(QueuePair::prepare(detail::queue_pair_options(
                              state.options, state.domain, state.completions, state.send_queue.count,
                              state.receive_queue.count))));
@@ -314,10 +344,11 @@ Result<PreparedChannel> Channel::recycle() && {
   }
   for (detail::OperationQueue* queue : {&state.send_queue, &state.receive_queue})
     detail::lay_out(state, *queue, queue->first, queue->count);
+  state.stop.reset();
   state.interrupt->reset();
-  state.interrupted.store(false);
   state.cause.reset();
   state.failure.reset();
+  state.gave_back = false;
   state.destroyed = false;
   return PreparedChannel{std::exchange(state_, nullptr)};
 }
@@ -325,34 +356,39 @@ Result<PreparedChannel> Channel::recycle() && {
 // ---- Scope --------------------------------------------------------------------------------------
 
 Result<std::size_t> Scope::wait_any(std::span<const Operation> operations, Timeout limit) noexcept {
-  const auto start = std::chrono::steady_clock::now();
-  const Timeout allowed = limit < Timeout::zero() ? channel_.options.timeout : limit;
-  for (;;) {
-    for (std::size_t i = 0; i < operations.size(); ++i) {
-      const Operation operation = operations[i];
-      if (!operation.posted() || channel_.is_ready(channel_.slot(operation.id_), operation.id_))
-        return i;
-    }
-    const auto now = std::chrono::steady_clock::now();
-    if (operations.empty() || now - start >= allowed) {
+  detail::Patience patience{channel_, limit};
+  const auto is_over = [&](const Operation& operation) {
+    const detail::Slot& slot = channel_.slot(operation.id_);
+    return !operation.posted() || slot.id != operation.id_ || !is_in_flight(slot.state);
+  };
+  while (!operations.empty()) {
+    if (const auto found = std::ranges::find_if(operations, is_over); found != operations.end())
+      return static_cast<std::size_t>(found - operations.begin());
+    const int count = channel_.drain();
+    if (count > 0 || channel_.heed_interrupts()) continue;
+    if (count < 0) {
+      channel_.expire({.code = Errc::device_failed, .operation = "ibv_poll_cq"});
+    } else if (patience.is_over()) {
       const Error late{.code = Errc::timed_out, .operation = "wait_any"};
-      if (!operations.empty()) channel_.expire(late);
+      channel_.expire(late);
       return std::unexpected(late);
+    } else {
+      patience.pause();
     }
-    if (now - start < channel_.options.wait.spin) continue;
-    channel_.sleep(std::min(start + allowed, now + std::chrono::milliseconds{20}));
   }
+  return std::unexpected(
+      Error{.code = Errc::invalid_argument, .operation = "wait_any", .field = "operations"});
 }
 
 Result<void> Scope::wait_all(std::span<const Operation> operations, Timeout limit) noexcept {
-  const auto deadline = std::chrono::steady_clock::now() +
-                        (limit < Timeout::zero() ? channel_.options.timeout : limit);
+  detail::Patience patience{channel_, limit};
   Result<void> outcome;
   for (const Operation operation : operations) {
-    const auto left =
-        std::max(Timeout::zero(), Timeout{deadline - std::chrono::steady_clock::now()});
-    if (const auto done = wait(operation, left); !done && outcome)
-      outcome = std::unexpected(done.error());
+    detail::Slot& slot = channel_.slot(operation.id_);
+    if (channel_.await(slot, operation.id_, patience, detail::Memory::borrowed))
+      --slot.scope->handles;
+    else if (const Error error = failed(operation); outcome)
+      outcome = std::unexpected(error);
   }
   return outcome;
 }

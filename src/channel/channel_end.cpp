@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The end of a channel: a deadline, a cancel, a failure, a destructor. Each step is a stronger way
 // to make certain that the device will not touch the memory of an operation any more.
+#include <atomic>
 #include <mutex>
 #include <vector>
 
 #include "channel/interrupt.hpp"
+#include "channel/patience.hpp"
 #include "channel/slot_states.hpp"
 #include "verbatim/base/log.hpp"
 #include "verbatim/channel/channel.hpp"
@@ -12,7 +14,7 @@
 namespace verbatim::detail {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+std::atomic<std::size_t> quarantined{0};
 
 /// As the device would report it, for work that it gave back without a word.
 Completion flushed(std::uint64_t id) noexcept {
@@ -24,7 +26,8 @@ Completion flushed(std::uint64_t id) noexcept {
 
 }  // namespace
 
-void quarantine(void* kept) noexcept {
+void quarantine(void* kept, std::size_t buffers) noexcept {
+  quarantined += buffers;
   static std::mutex mutex;
   static auto& all = *new std::vector<void*>;  // Reachable for ever: not a leak.
   const std::lock_guard lock{mutex};
@@ -37,21 +40,37 @@ void ChannelState::expire(const Error& reason) noexcept {
   if (cause) return;
   cause = reason;  // First, so that nothing below comes here again.
   proven = stop_device();
+  // What was flushed told that something failed; now it may be known what.
+  if (reason == Errc::work_failed && failure) cause = failure;
   // Before any wait in the closure returns: its memory is not ours to keep.
-  if (!proven && open_scopes != 0)
+  if (!proven && borrows())
     contract_violated("the device cannot be stopped, and may still use borrowed memory", 0, 0,
                       std::source_location::current());
   end_queue(send_queue);
   end_queue(receive_queue);
 }
 
+/// Whether the device has work of a scope.
+bool ChannelState::borrows() const noexcept {
+  for (const OperationQueue* queue : {&send_queue, &receive_queue})
+    for (const Slot* slot = queue->first; slot != queue->first + queue->count; ++slot)
+      if (is_in_flight(slot->state) && slot->scope != nullptr) return true;
+  return false;
+}
+
 bool ChannelState::stop_device() noexcept {
   if (queue_pair && queue_pair->move_to_error() && flush_with_markers()) return true;
+  // What is over already: some devices take it away with the queue pair, others leave it.
+  const auto drain_all = [&] {
+    for (std::uint64_t looks = 0; looks <= mask && drain() > 0; ++looks) {
+    }
+  };
+  drain_all();
   // Destroying is synchronous, and the final proof.
   const bool done =
       queue_pair ? queue_pair->destroy().has_value() : !prepared || prepared->destroy().has_value();
   destroyed = true;
-  drain();
+  drain_all();
   return done;
 }
 
@@ -74,10 +93,12 @@ bool ChannelState::flush_with_markers() noexcept {
   if (raw->context->ops.post_send(raw, &send, &bad_send) != 0 ||
       raw->context->ops.post_recv(raw, &receive, &bad_receive) != 0)
     return false;
-  const auto bound = Clock::now() + options.flush_timeout;
+  Patience patience{*this, options.flush_timeout};
   while (is_in_flight(sent.state) || is_in_flight(received.state)) {
     const int count = drain();
-    if (count < 0 || (count == 0 && Clock::now() >= bound)) return false;
+    if (count > 0) continue;
+    if (count < 0 || patience.is_over()) return false;
+    patience.pause();
   }
   return true;
 }
@@ -85,6 +106,7 @@ bool ChannelState::flush_with_markers() noexcept {
 /// What is still in flight was overtaken by the markers or by the queue pair's end: it is over.
 void ChannelState::end_queue(OperationQueue& queue) noexcept {
   Slot* const end = queue.first + queue.count;
+  std::size_t kept = 0;
   // Batches first: what they tell is in the slots of their requests.
   for (Slot* slot = queue.first; slot != end; ++slot) {
     if (slot->state == SlotState::batch) slot->completion = flushed(slot->id);
@@ -107,9 +129,7 @@ void ChannelState::end_queue(OperationQueue& queue) noexcept {
         if (proven) {
           orphan(*slot).destroy(orphan(*slot).bytes);
         } else {
-          // The buffer stays where it is, in memory that is never freed.
-          quarantine(orphans.release());
-          orphans = std::make_unique<Orphan[]>(mask + 1);
+          ++kept;  // The buffer stays where it is, in memory that is never freed.
         }
         slot->state = SlotState::free;
         slot->id += kGeneration;
@@ -123,6 +143,8 @@ void ChannelState::end_queue(OperationQueue& queue) noexcept {
       default: break;
     }
   }
+  // Not needed again: there is no recycling without proof.
+  if (kept != 0) quarantine(orphans.release(), kept);
   queue.free = nullptr;
 }
 
@@ -132,15 +154,18 @@ bool ChannelState::finish_sends(Timeout limit) noexcept {
       if (is_in_flight(slot->state)) return true;
     return false;
   };
-  const auto deadline = Clock::now() + limit;
+  Patience patience{*this, limit};
   while (!cause && busy()) {
     const int count = drain();
-    if (count > 0) continue;
-    if (count < 0 || heed_interrupts()) break;
-    const auto now = Clock::now();
-    if (now >= deadline) return false;
-    sleep(std::min(deadline, now + std::chrono::milliseconds{20}));
+    if (count > 0 || heed_interrupts()) continue;
+    if (count < 0)
+      expire({.code = Errc::device_failed, .operation = "ibv_poll_cq"});
+    else if (patience.is_over())
+      return false;
+    else
+      patience.pause();
   }
+  heed_interrupts();  // The last one may have failed.
   return true;
 }
 
@@ -157,3 +182,9 @@ void ChannelState::close() noexcept {
 }
 
 }  // namespace verbatim::detail
+
+namespace verbatim {
+
+std::size_t quarantined_buffers() noexcept { return detail::quarantined.load(); }
+
+}  // namespace verbatim

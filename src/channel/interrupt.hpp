@@ -29,6 +29,10 @@ struct Interrupt {
     if (fd >= 0 && write(fd, &one, sizeof one) < 0) return;
   }
   void reset() noexcept {
+    {
+      const std::lock_guard lock{mutex};
+      if (flag != nullptr) flag->store(false);  // First: what comes in between then counts.
+    }
     std::uint64_t count = 0;
     if (fd >= 0 && read(fd, &count, sizeof count) < 0) count = 0;  // Nothing was there.
   }

@@ -9,58 +9,25 @@
 #include <algorithm>
 
 #include "channel/interrupt.hpp"
+#include "channel/patience.hpp"
 #include "channel/slot_states.hpp"
 #include "channel/work_failure.hpp"
 
 namespace verbatim::detail {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-/// The longest sleep: events of the device and a lost wake-up are looked for at least so often.
-constexpr auto kNap = std::chrono::milliseconds{20};
-
-void relax_processor() noexcept {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield");
-#endif
-}
-
-/// What a waiter does between two empty polls, and when its time is over.
-class Patience {
- public:
-  Patience(ChannelState& channel, Timeout limit) noexcept
-      : channel_(channel),
-        start_(Clock::now()),
-        deadline_(start_ +
-                  std::min<Timeout>(limit < Timeout::zero() ? channel.options.timeout : limit,
-                                    std::chrono::hours{24 * 365})) {}
-
-  [[nodiscard]] bool is_over() noexcept {
-    now_ = Clock::now();
-    return now_ >= deadline_;
-  }
-  void pause() noexcept {
-    const WaitPolicy& policy = channel_.options.wait;
-    const auto waited = now_ - start_;
-    if (waited < policy.spin) return relax_processor();
-    if (!policy.sleep || waited < policy.spin + policy.yield) {
-      sched_yield();
-      return;
-    }
-    channel_.sleep(std::min(deadline_, now_ + kNap));
-  }
-
- private:
-  ChannelState& channel_;
-  Clock::time_point start_;
-  Clock::time_point deadline_;
-  Clock::time_point now_{};
-};
-
 Error timed_out() noexcept { return {.code = Errc::timed_out, .operation = "wait"}; }
+
+/// Of this thread: errors of refused posts, by the number of the refusal.
+struct Refusal {
+  std::uint64_t number;
+  Error error;
+};
+constinit thread_local std::array<Refusal, 16> refusals{};
+constinit std::atomic<std::uint64_t> refusal_count{0};
+
+/// A handle's id has so many bits for the number.
+constexpr std::uint64_t kRefusalNumbers = ~std::uint64_t{0} >> kIndexBits;
 
 }  // namespace
 
@@ -75,7 +42,7 @@ void ChannelState::file(const ibv_wc* polled, int count) noexcept {
   for (int i = 0; i < count; ++i) {
     const ibv_wc& wc = polled[i];
     Slot& slot = this->slot(wc.wr_id);
-    if (slot.id != wc.wr_id) [[unlikely]]
+    if (slot.id != wc.wr_id || !is_in_flight(slot.state)) [[unlikely]]
       continue;  // Of an operation that was finished another way, or nobody's.
     if (slot.state == SlotState::detached && wc.status == IBV_WC_SUCCESS) {
       --slot.scope->detached;
@@ -84,7 +51,9 @@ void ChannelState::file(const ibv_wc* polled, int count) noexcept {
     }
     slot.completion = UnsafeAccess::completion(wc);
     // The first failure is the cause of what follows: it is flushed.
-    if (wc.status != IBV_WC_SUCCESS && wc.status != IBV_WC_WR_FLUSH_ERR && !failure)
+    if (wc.status == IBV_WC_WR_FLUSH_ERR)
+      gave_back = true;
+    else if (wc.status != IBV_WC_SUCCESS && !failure)
       failure = work_failure(slot.completion);
     if (slot.state == SlotState::flying) {
       slot.state = SlotState::done;
@@ -113,30 +82,30 @@ void ChannelState::settle(Slot& slot) noexcept {
 Ticket ChannelState::refuse(OperationQueue& queue) noexcept {
   if (!cause) heed_interrupts();
   if (cause)
-    return park_refusal(queue, {.code = closed ? Errc::closed : Errc::broken,
-                                .operation = "post",
-                                .field = cause->operation,
-                                .value = static_cast<std::uint64_t>(cause->code)});
-  return park_refusal(queue, {.code = Errc::would_block,
-                              .operation = "post",
-                              .field = &queue == &send_queue ? "max_sends" : "max_receives",
-                              .value = queue.count,
-                              .limit = queue.count});
+    return park_refusal({.code = closed ? Errc::closed : Errc::broken,
+                         .operation = "post",
+                         .field = cause->operation,
+                         .value = static_cast<std::uint64_t>(cause->code)});
+  return park_refusal({.code = Errc::would_block,
+                       .operation = "post",
+                       .field = &queue == &send_queue ? "max_sends" : "max_receives",
+                       .value = queue.count,
+                       .limit = queue.count});
 }
 
-Ticket ChannelState::park_refusal(OperationQueue& queue, const Error& error) noexcept {
-  const std::uint64_t number = ++refusal_count;
-  refusals[number % refusals.size()] = error;
-  return {&queue.marker(), kRefused | number << kIndexBits};
+Ticket ChannelState::park_refusal(const Error& error) noexcept {
+  const std::uint64_t number =
+      (refusal_count.fetch_add(1, std::memory_order_relaxed) + 1) & kRefusalNumbers;
+  refusals[number % refusals.size()] = {number, error};
+  return {&no_slot, number << kIndexBits | kRefused | static_cast<std::uint64_t>(error.code)};
 }
 
-Error ChannelState::refusal(std::uint64_t id) const noexcept {
+Error ChannelState::refusal(std::uint64_t id) noexcept {
+  if (id == kRefused) return {.code = Errc::stale, .operation = "wait"};  // Waited for, or moved.
   const std::uint64_t number = id >> kIndexBits;
-  if (number == 0) return {.code = Errc::stale, .operation = "wait"};  // A handle moved from.
-  // Only the last so many are kept: who leaves more of them lying learns only this.
-  if (((refusal_count - number) << kIndexBits >> kIndexBits) >= refusals.size())
-    return {.code = Errc::would_block, .operation = "post"};
-  return refusals[number % refusals.size()];
+  const Refusal& parked = refusals[number % refusals.size()];
+  if (parked.number == number) return parked.error;
+  return {.code = static_cast<Errc>(id & (kRefused - 1)), .operation = "post"};
 }
 
 Ticket ChannelState::finish_batch(std::size_t count, Slot& first, Slot& last) noexcept {
@@ -155,17 +124,20 @@ Ticket ChannelState::finish_batch(std::size_t count, Slot& first, Slot& last) no
 }
 
 Ticket ChannelState::batch_refused(Slot& last, int os_error, const ibv_send_wr* rejected) noexcept {
-  const Error error = UnsafeAccess::post_failed(raw->context, "ibv_post_send", os_error);
+  Error error = UnsafeAccess::post_failed(raw->context, "ibv_post_send", os_error);
   Slot* const first = last.next;
-  if (rejected == nullptr || rejected == batch_requests.get()) {
+  if (rejected == batch_requests.get()) {
     last.state = SlotState::free;
     last.next = std::exchange(send_queue.free, first);
-  } else {
-    // The device took a part, unsignaled: only a flush can end it.
-    last.state = SlotState::chained;
-    expire(error);
+    return park_refusal(error);
   }
-  return park_refusal(send_queue, error);
+  // The device took a part, unsignaled (or does not say): only a flush can end it. Not
+  // `would_block`: trying again would send that part twice.
+  last.state = SlotState::chained;
+  error.code = Errc::device_failed;
+  error.field = "a batch was taken in part";
+  expire(error);
+  return park_refusal(error);
 }
 
 // ---- Waiting ------------------------------------------------------------------------------------
@@ -173,13 +145,18 @@ Ticket ChannelState::batch_refused(Slot& last, int os_error, const ibv_send_wr* 
 bool ChannelState::is_ready(const Slot& slot, std::uint64_t id) noexcept {
   if ((id & kRefused) != 0 || slot.id != id) return true;
   if (is_in_flight(slot.state)) {
-    drain();
+    if (drain() < 0) expire({.code = Errc::device_failed, .operation = "ibv_poll_cq"});
     heed_interrupts();
   }
   return !is_in_flight(slot.state);
 }
 
 bool ChannelState::await(Slot& slot, std::uint64_t id, Timeout limit, Memory memory) noexcept {
+  Patience patience{*this, limit};
+  return await(slot, id, patience, memory);
+}
+
+bool ChannelState::await(Slot& slot, std::uint64_t id, Patience& patience, Memory memory) noexcept {
   last_result.unproven = false;
   last_result.error = {};
   if ((id & kRefused) != 0) {
@@ -190,7 +167,7 @@ bool ChannelState::await(Slot& slot, std::uint64_t id, Timeout limit, Memory mem
     last_result.error = {.code = Errc::stale, .operation = "wait"};
     return false;
   }
-  const bool in_time = wait_for(slot, limit);
+  const bool in_time = wait_for(slot, patience);
   if (!proven) {
     if (memory == Memory::borrowed)
       contract_violated("the device cannot be stopped, and may still use borrowed memory", 0, 0,
@@ -211,9 +188,7 @@ bool ChannelState::await(Slot& slot, std::uint64_t id, Timeout limit, Memory mem
 }
 
 /// False: the time was over, and the channel was ended; the slot is not in flight any more.
-bool ChannelState::wait_for(const Slot& slot, Timeout limit) noexcept {
-  if (!is_in_flight(slot.state)) return true;
-  Patience patience{*this, limit};
+bool ChannelState::wait_for(const Slot& slot, Patience& patience) noexcept {
   while (is_in_flight(slot.state)) {
     const int count = drain();
     if (count > 0) continue;
@@ -237,13 +212,15 @@ void ChannelState::sleep(std::chrono::steady_clock::time_point until) noexcept {
     sched_yield();
     return;
   }
-  if (drain() != 0 || interrupted.load()) return;  // It came between the last poll and the arming.
-  const auto left = std::max(until - Clock::now(), Clock::duration::zero());
+  if (drain() != 0) return;  // It came between the last poll and the arming.
+  if (!cause && interrupted.load()) return;
+  const auto left = std::max(until - Patience::Clock::now(), Patience::Clock::duration::zero());
   const timespec time{.tv_sec = std::chrono::duration_cast<std::chrono::seconds>(left).count(),
                       .tv_nsec = (left % std::chrono::seconds{1}).count()};
   pollfd sources[] = {{.fd = events.fd(), .events = POLLIN, .revents = 0},
                       {.fd = interrupt->fd, .events = POLLIN, .revents = 0}};
-  if (ppoll(sources, 2, &time, nullptr) > 0 && sources[0].revents != 0)
+  // Who ends the channel has heeded the interrupt.
+  if (ppoll(sources, cause ? 1 : 2, &time, nullptr) > 0 && sources[0].revents != 0)
     static_cast<void>(events.wait(std::chrono::nanoseconds{0}));  // Takes and acknowledges.
 }
 
@@ -266,6 +243,14 @@ bool ChannelState::heed_interrupts() noexcept {
             .operation = "async event",
             .field = "events",
             .value = (seen | completions.events() | domain.context().events()).bits});
+    return true;
+  }
+  // Without a word why: the queue pair is in the error state all the same.
+  if (gave_back) {
+    expire({.code = Errc::work_failed,
+            .operation = "work request",
+            .field = to_string(WorkStatus::flushed).data(),
+            .value = static_cast<std::uint64_t>(WorkStatus::flushed)});
     return true;
   }
   return false;
@@ -332,15 +317,32 @@ void ChannelState::record(ScopeState& scope, const Error& error) noexcept {
   scope.failures->push_back(error);
 }
 
-bool ChannelState::make_room(OperationQueue& queue, std::uint64_t refused,
-                             ScopeState& scope) noexcept {
+bool ChannelState::make_room(OperationQueue& queue, std::uint64_t refused, ScopeState& scope,
+                             std::chrono::steady_clock::time_point& since) noexcept {
   const Error error = refusal(refused);
   if (error.code != Errc::would_block) {
     record(scope, error);
     return false;
   }
+  Patience patience{*this, kChannelTimeout, since};
+  // At least one look: with a free slot here it was the device that had no room.
+  do {
+    const int count = drain();
+    if (count > 0 || heed_interrupts()) continue;
+    if (count < 0)
+      expire({.code = Errc::device_failed, .operation = "ibv_poll_cq"});
+    else if (patience.is_over())
+      expire(timed_out());
+    else
+      patience.pause();
+  } while (queue.free == nullptr && !cause);
+  since = patience.start();
+  return true;  // A channel that is over refuses the next attempt with its reason.
+}
+
+void ChannelState::finish(ScopeState& scope) noexcept {
   Patience patience{*this, kChannelTimeout};
-  while (queue.free == nullptr && !cause) {
+  while (scope.detached != 0) {
     const int count = drain();
     if (count > 0 || heed_interrupts()) continue;
     if (count < 0)
@@ -350,25 +352,10 @@ bool ChannelState::make_room(OperationQueue& queue, std::uint64_t refused,
     else
       patience.pause();
   }
-  // A channel that is over refuses the next attempt with its reason.
-  return true;
-}
-
-void ChannelState::finish(ScopeState& scope) noexcept {
-  std::optional<Patience> patience;
-  while (scope.detached != 0) {
-    const int count = drain();
-    if (count > 0 || heed_interrupts()) continue;
-    if (!patience) patience.emplace(*this, kChannelTimeout);
-    if (count < 0)
-      expire({.code = Errc::device_failed, .operation = "ibv_poll_cq"});
-    else if (patience->is_over())
-      expire(timed_out());
-    else
-      patience->pause();
-  }
   collect(send_queue, scope);
   collect(receive_queue, scope);
+  // A failure that nobody waited for ends the channel too.
+  if (!scope.failures.empty()) heed_interrupts();
 }
 
 /// Over the queue's own slots, until the scope's last handle: a stack keeps busy slots in front.

@@ -169,6 +169,7 @@ Result<PreparedQueuePair> QueuePair::reset() && {
   VERBATIM_TRY(state_->describe());
   VERBATIM_TRY(state_->to_init());
   state_->agreement = {};
+  state_->marks = 0;  // Of its former life.
   return PreparedQueuePair{std::move(state_)};
 }
 

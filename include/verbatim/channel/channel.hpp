@@ -180,7 +180,9 @@ class Channel {
   /// sends were still on their way: they are flushed.
   [[nodiscard]] Result<void> close(Timeout limit = kChannelTimeout) noexcept;
   /// A channel that ended becomes a prepared one: same domain, memory and completion queue, new
-  /// sequence number and nonce. `busy` while results were not taken, or it has not ended.
+  /// sequence number and nonce. `busy` while results were not taken, or it has not ended;
+  /// `device_failed` if the device or the completion queue is. A cancel or a stop request from
+  /// before counts no more; for the next, cancellers stay good, and cancel_on() is called anew.
   [[nodiscard]] Result<class PreparedChannel> recycle() &&;
 
   Channel(Channel&& other) noexcept : state_(std::exchange(other.state_, nullptr)) {}

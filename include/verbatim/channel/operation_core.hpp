@@ -98,8 +98,11 @@ struct OperationQueue {
   }
 };
 
-/// A fresh operation, in two registers. A refused one points at its queue's marker, whose id it
-/// cannot equal, so the straight path needs no test for it.
+/// Where refused and empty handles point: no handle has its id, so the straight path needs no test
+/// for them. Of no channel, because such a handle may outlive its own.
+inline constinit Slot no_slot{};
+
+/// A fresh operation, in two registers. The id of a refused one tells the code of its error.
 struct Ticket {
   Slot* slot;
   std::uint64_t id;
@@ -116,7 +119,9 @@ struct LastResult {
 inline constinit thread_local LastResult last_result{};
 
 /// Keeps an object that the device may still use. It is never given back.
-VERBATIM_COLD void quarantine(void* kept) noexcept;
+VERBATIM_COLD void quarantine(void* kept, std::size_t buffers = 1) noexcept;
+
+class Patience;
 
 /// How another thread interrupts a channel.
 struct Interrupt;
@@ -170,11 +175,10 @@ struct ChannelState {
   std::optional<std::stop_callback<std::function<void()>>> stop{};
   /// Room for the failures of a scope, made beforehand.
   std::unique_ptr<std::vector<Error>> spare_failures{};
-  std::array<Error, 16> refusals{};  ///< Parked errors of refused posts, by their number.
-  std::uint64_t refusal_count = 0;
   std::uint32_t open_scopes = 0;
   std::uint32_t parked = 0;        ///< Results that were not taken when the channel closed.
   std::optional<Error> failure{};  ///< The first failed request, until it ends the channel.
+  bool gave_back = false;          ///< The device gave work back unasked: it will take no more.
   std::optional<Error> cause{};    ///< Why posts are refused.
   bool proven = true;              ///< The device has stopped: no DMA can land any more.
   bool destroyed = false;          ///< The queue pair had to be destroyed to prove that.
@@ -206,6 +210,7 @@ struct ChannelState {
   [[nodiscard]] bool arrived(Slot& slot, std::uint64_t id, Completion& out) noexcept;
   /// The other half: true with `last_result.completion`, false with `last_result.error`.
   [[gnu::noinline]] bool await(Slot& slot, std::uint64_t id, Timeout limit, Memory memory) noexcept;
+  bool await(Slot& slot, std::uint64_t id, Patience& patience, Memory memory) noexcept;
   /// Whether a result (of any kind) can be taken without waiting. Polls once.
   [[gnu::noinline]] bool is_ready(const Slot& slot, std::uint64_t id) noexcept;
 
@@ -218,8 +223,10 @@ struct ChannelState {
   bool heed_interrupts() noexcept;
 
   VERBATIM_COLD Ticket refuse(OperationQueue& queue) noexcept;
-  VERBATIM_COLD Ticket park_refusal(OperationQueue& queue, const Error& error) noexcept;
-  [[nodiscard]] Error refusal(std::uint64_t id) const noexcept;
+  /// Not in the channel, which a refused handle may outlive: of this thread's last refusals all is
+  /// known, of others the code.
+  VERBATIM_COLD static Ticket park_refusal(const Error& error) noexcept;
+  VERBATIM_COLD [[nodiscard]] static Error refusal(std::uint64_t id) noexcept;
   /// The handle is dropped: the slot keeps the buffer if the device has it. False: the device
   /// could not be stopped, and the caller must never free the buffer.
   VERBATIM_COLD [[nodiscard]] bool abandon(Slot& slot, void* buffer,
@@ -228,9 +235,10 @@ struct ChannelState {
 
   // Scopes.
   [[gnu::noinline]] void finish(ScopeState& scope) noexcept;
-  /// After a detached post was refused. True: try again. Else the scope has the error.
-  VERBATIM_COLD bool make_room(OperationQueue& queue, std::uint64_t refused,
-                               ScopeState& scope) noexcept;
+  /// After a detached post was refused: takes completions until it is worth trying again. `since`:
+  /// when the first look found none, for all tries together. False: the scope has the error.
+  VERBATIM_COLD bool make_room(OperationQueue& queue, std::uint64_t refused, ScopeState& scope,
+                               std::chrono::steady_clock::time_point& since) noexcept;
   VERBATIM_COLD void record(ScopeState& scope, const Error& error) noexcept;
 
   // The end.
@@ -245,12 +253,13 @@ struct ChannelState {
   [[nodiscard]] Ticket finish_batch(std::size_t count, Slot& first, Slot& last) noexcept;
   VERBATIM_COLD Ticket batch_refused(Slot& last, int os_error,
                                      const ibv_send_wr* rejected) noexcept;
-  bool wait_for(const Slot& slot, Timeout limit) noexcept;
+  bool wait_for(const Slot& slot, Patience& patience) noexcept;
   void take(Slot& slot) noexcept;
   bool take_batch(Slot& last) noexcept;
   [[nodiscard]] static Completion first_failure_of(const Slot& last) noexcept;
   void settle(Slot& slot) noexcept;
   void collect(OperationQueue& queue, ScopeState& scope) noexcept;
+  [[nodiscard]] bool borrows() const noexcept;
   bool stop_device() noexcept;
   bool flush_with_markers() noexcept;
   void end_queue(OperationQueue& queue) noexcept;
@@ -264,7 +273,7 @@ VERBATIM_HOT Ticket ChannelState::post(const Work& work, SlotState state, ScopeS
   if (slot == nullptr || interrupted.load(std::memory_order_relaxed)) [[unlikely]]
     return refuse(send_queue);
   if (!UnsafeAccess::accepts(*queue_pair, UnsafeAccess::shape(work))) [[unlikely]]
-    return park_refusal(send_queue, UnsafeAccess::refused(*queue_pair, UnsafeAccess::shape(work)));
+    return park_refusal(UnsafeAccess::refused(*queue_pair, UnsafeAccess::shape(work)));
   const std::uint64_t id = slot->id;
   slot->state = state;
   slot->scope = scope;
@@ -277,8 +286,7 @@ VERBATIM_HOT Ticket ChannelState::post(const Work& work, SlotState state, ScopeS
   wr.wr_id = id;
   if (const int failed = raw->context->ops.post_send(raw, &wr, &rejected)) [[unlikely]] {
     slot->state = SlotState::free;
-    return park_refusal(send_queue,
-                        UnsafeAccess::post_failed(raw->context, "ibv_post_send", failed));
+    return park_refusal(UnsafeAccess::post_failed(raw->context, "ibv_post_send", failed));
   }
   send_queue.free = slot->next;
   if (count != nullptr) ++*count;
@@ -292,8 +300,7 @@ VERBATIM_HOT Ticket ChannelState::post(const Receive<N>& work, SlotState state, 
   if (slot == nullptr || interrupted.load(std::memory_order_relaxed)) [[unlikely]]
     return refuse(receive_queue);
   if (work.into.size() > max_receive_elements) [[unlikely]]
-    return park_refusal(receive_queue,
-                        UnsafeAccess::too_many_elements(work.into.size(), max_receive_elements));
+    return park_refusal(UnsafeAccess::too_many_elements(work.into.size(), max_receive_elements));
   const std::uint64_t id = slot->id;
   slot->state = state;
   slot->scope = scope;
@@ -305,8 +312,7 @@ VERBATIM_HOT Ticket ChannelState::post(const Receive<N>& work, SlotState state, 
   wr.wr_id = id;
   if (const int failed = raw->context->ops.post_recv(raw, &wr, &rejected)) [[unlikely]] {
     slot->state = SlotState::free;
-    return park_refusal(receive_queue,
-                        UnsafeAccess::post_failed(raw->context, "ibv_post_recv", failed));
+    return park_refusal(UnsafeAccess::post_failed(raw->context, "ibv_post_recv", failed));
   }
   receive_queue.free = slot->next;
   if (count != nullptr) ++*count;
@@ -315,8 +321,9 @@ VERBATIM_HOT Ticket ChannelState::post(const Receive<N>& work, SlotState state, 
 
 template <SendWork Work>
 Ticket ChannelState::post_batch(std::span<const Work> works, ScopeState* scope) noexcept {
-  if (works.empty() || send_queue.free == nullptr || interrupted.load(std::memory_order_relaxed))
-      [[unlikely]]
+  if (works.empty()) [[unlikely]]
+    return park_refusal({.code = Errc::invalid_argument, .operation = "post", .field = "works"});
+  if (send_queue.free == nullptr || interrupted.load(std::memory_order_relaxed)) [[unlikely]]
     return refuse(send_queue);
   Slot* const first = send_queue.free;
   Slot* slot = first;
@@ -328,8 +335,7 @@ Ticket ChannelState::post_batch(std::span<const Work> works, ScopeState* scope) 
     if (slot == nullptr) [[unlikely]]
       return refuse(send_queue);
     if (!UnsafeAccess::accepts(*queue_pair, UnsafeAccess::shape(*work))) [[unlikely]]
-      return park_refusal(send_queue,
-                          UnsafeAccess::refused(*queue_pair, UnsafeAccess::shape(*work)));
+      return park_refusal(UnsafeAccess::refused(*queue_pair, UnsafeAccess::shape(*work)));
     slot->state = SlotState::chained;
     UnsafeAccess::set_ok(slot->completion);
     UnsafeAccess::encode(*work, *wr);

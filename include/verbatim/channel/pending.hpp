@@ -7,7 +7,7 @@
 ///
 /// The buffer always comes back, whatever happened to the work, except in one case: if the device
 /// cannot be stopped, the buffer is kept for ever (`Completed::buffer` is null then), because the
-/// device may still write to it.
+/// device may still write to it. quarantined_buffers() counts those.
 ///
 /// Ownership: move-only. A dropped Pending costs nothing: its slot keeps the buffer until the
 ///            completion comes.
@@ -24,6 +24,9 @@
 
 namespace verbatim {
 
+/// Buffers that this process keeps for ever, because a device could not be stopped.
+[[nodiscard]] std::size_t quarantined_buffers() noexcept;
+
 /// What became of an owned operation.
 template <class B>
 struct [[nodiscard]] Completed {
@@ -38,14 +41,14 @@ class [[nodiscard("dropping it gives the buffer away; wait() brings it back")]] 
  public:
   Pending(Pending&& other) noexcept
       : channel_(other.channel_),
-        slot_(other.slot_),
+        slot_(std::exchange(other.slot_, &detail::no_slot)),
         id_(std::exchange(other.id_, detail::kRefused)),
         buffer_(std::move(other.buffer_)) {}
   Pending& operator=(Pending&& other) noexcept {
     if (this != &other) {
       if (posted()) drop(*channel_, *slot_, std::move(buffer_));
       channel_ = other.channel_;
-      slot_ = other.slot_;
+      slot_ = std::exchange(other.slot_, &detail::no_slot);
       id_ = std::exchange(other.id_, detail::kRefused);
       buffer_ = std::move(other.buffer_);
     }
@@ -65,9 +68,12 @@ class [[nodiscard("dropping it gives the buffer away; wait() brings it back")]] 
   /// certain that nothing will be written to the buffer any more. Once.
   [[nodiscard]] VERBATIM_HOT Completed<B> wait(Timeout limit = kChannelTimeout) noexcept {
     const std::uint64_t id = std::exchange(id_, detail::kRefused);
+    detail::Slot& slot = *std::exchange(slot_, &detail::no_slot);
     Completion completion;
-    if (!channel_->arrived(*slot_, id, completion)) [[unlikely]] {
-      if (!channel_->await(*slot_, id, limit, detail::Memory::owned)) {
+    if (slot.id != id || !channel_->arrived(slot, id, completion)) [[unlikely]] {
+      if ((id & detail::kRefused) != 0)  // Its channel may be gone.
+        return {std::move(buffer_), std::unexpected(detail::ChannelState::refusal(id))};
+      if (!channel_->await(slot, id, limit, detail::Memory::owned)) {
         if (detail::last_result.unproven) [[unlikely]]
           keep_for_ever(std::move(buffer_));
         return {std::move(buffer_), std::unexpected(detail::last_result.error)};

@@ -22,6 +22,7 @@
 ///
 /// What the memory must outlive is the scope. A buffer that is local to the closure does not: that
 /// is found when it is posted, if it lies on the stack.
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -84,12 +85,13 @@ class Scope {
   template <class Work>
   VERBATIM_HOT void post_detached(const Work& work) {
     check_frame(work);
+    std::chrono::steady_clock::time_point since{};
     for (;;) {
       const detail::Ticket ticket =
           channel_.post(work, detail::SlotState::detached, &state_, &state_.detached);
       if (!ticket.refused()) [[likely]]
         return;
-      if (!channel_.make_room(queue_of(work), ticket.id, state_)) return;
+      if (!channel_.make_room(queue_of(work), ticket.id, state_, since)) return;
     }
   }
 
@@ -103,7 +105,7 @@ class Scope {
         return std::unexpected(failed(operation));
       completion = detail::last_result.completion;
     }
-    --state_.handles;
+    --slot.scope->handles;  // Perhaps of a scope around this one.
     return completion;
   }
   /// The result if there is one; looks at the completion queue once.
@@ -135,7 +137,8 @@ class Scope {
       channel_.finish(state_);
   }
   VERBATIM_COLD Error failed(Operation operation) noexcept {
-    if (operation.posted() && detail::last_result.error.code != Errc::stale) --state_.handles;
+    if (operation.posted() && detail::last_result.error.code != Errc::stale)
+      --channel_.slot(operation.id_).scope->handles;
     return detail::last_result.error;
   }
   template <SendWork Work>

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#pragma once
+/// \file A device that does what a test says: it keeps every request until it is told to complete
+/// it, and each step of stopping it can be made to fail.
+///
+/// The null device below, with its data verbs and two control verbs replaced. One at a time: verbs
+/// are bare functions. Threads: one.
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "support/null_device.hpp"
+#include "verbatim/channel/channel.hpp"
+
+namespace verbatim::test {
+
+/// What the device was given, and how it answers.
+struct Script {
+  struct Request {
+    std::uint64_t id;
+    int elements;
+    unsigned flags;  ///< Of a send.
+    ibv_qp_state state;
+  };
+  std::vector<Request> sends{};
+  std::vector<Request> receives{};
+  std::deque<ibv_wc> completions{};  ///< To be polled.
+
+  int send_refusal = 0;  ///< An errno for every send; 0: taken.
+  /// So many sends are taken before `send_refusal` counts.
+  std::size_t accepted_sends = 0;
+  bool name_rejected = true;
+  int receive_refusal = 0;
+  int send_marker_refusal = 0;  ///< For sends in the error state.
+  int receive_marker_refusal = 0;
+  int error_refusal = 0;    ///< For the move to the error state.
+  int destroy_refusal = 0;  ///< The queue pair stays then.
+  bool flushes = true;      ///< Whether requests in the error state come back.
+  bool flushes_only_markers = false;
+  int poll_result = 0;               ///< Below 0: every poll answers so.
+  std::size_t empty_polls = 0;       ///< So many polls find nothing first.
+  std::function<void()> on_empty{};  ///< Called by a poll that finds nothing.
+
+  std::size_t polls = 0;
+  std::size_t errors = 0;    ///< Moves to the error state.
+  std::size_t destroys = 0;  ///< Tries.
+  ibv_qp_state state = IBV_QPS_RESET;
+
+  void complete(std::uint64_t id, ibv_wc_status status = IBV_WC_SUCCESS,
+                ibv_wc_opcode opcode = IBV_WC_SEND);
+  void complete_all(const std::vector<Request>& requests, ibv_wc_status status = IBV_WC_SUCCESS);
+};
+
+class ScriptedDevice : public NullDevice {
+ protected:
+  ScriptedDevice();
+  void TearDown() override;
+
+  /// A channel connected to itself. Also opens the device, anew each time.
+  Channel& open_channel(const ChannelOptions& options = {});
+  [[nodiscard]] PreparedChannel prepare(const ChannelOptions& options = {});
+  /// Gives everything back: call it before a test ends that has handles of its own.
+  void close_channel() { channel_.reset(); }
+  [[nodiscard]] Channel& channel() { return *channel_; }
+  [[nodiscard]] ProtectionDomain& domain() { return *domain_; }
+  [[nodiscard]] Buffer buffer(std::size_t bytes = 64) { return require(domain_->allocate(bytes)); }
+  [[nodiscard]] static Channel connect(PreparedChannel prepared);
+
+  Script script;
+
+ private:
+  std::optional<ProtectionDomain> domain_;
+  std::optional<Channel> channel_;
+};
+
+/// Runs `body` in a process of its own, which may leave anything behind. Its failures are ours.
+void in_child(const std::function<void()>& body);
+
+}  // namespace verbatim::test

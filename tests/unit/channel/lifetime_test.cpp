@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Goal: handles and channels may go in any order, and a channel that ended and was recycled knows
+//       nothing of its former life.
+// Method: a scripted device; each order in which the objects can go (AddressSanitizer looks on).
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cerrno>
+#include <optional>
+#include <stop_token>
+#include <vector>
+
+#include "support/scripted_device.hpp"
+
+namespace verbatim::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+class Lifetime : public ScriptedDevice {
+ protected:
+  Lifetime() { open_channel({.max_sends = 2, .max_receives = 2, .flush_timeout = 20ms}); }
+};
+
+TEST_F(Lifetime, RefusedHandleOutlivesItsChannel) {
+  auto first = channel().send(buffer());
+  auto second = channel().send(buffer());
+  auto refused = channel().send(buffer());
+  script.complete_all(script.sends);
+  EXPECT_TRUE(succeeds(first.wait().result));
+  EXPECT_TRUE(succeeds(second.wait().result));
+  close_channel();
+  EXPECT_FALSE(refused.posted());
+  EXPECT_TRUE(refused.ready());
+  auto [memory, result] = refused.wait();
+  EXPECT_TRUE(fails_with(result, Errc::would_block));
+  EXPECT_TRUE(memory);
+}
+
+TEST_F(Lifetime, LastHandleThatWasWaitedForIsStaleAfterItsChannel) {
+  auto receiving = channel().receive(buffer());
+  close_channel();
+  EXPECT_TRUE(fails_with(receiving.wait().result, Errc::closed));  // Nothing is left of it now.
+  EXPECT_TRUE(fails_with(receiving.wait().result, Errc::stale));
+  EXPECT_TRUE(receiving.ready());
+}
+
+TEST_F(Lifetime, HandleMovedFromIsStaleAfterItsChannel) {
+  auto receiving = channel().receive(buffer());
+  auto moved = std::move(receiving);
+  close_channel();
+  EXPECT_TRUE(fails_with(moved.wait().result, Errc::closed));
+  EXPECT_TRUE(fails_with(receiving.wait().result, Errc::stale));  // NOLINT: on purpose
+  Pending<Buffer> assigned = std::move(moved);
+  assigned = std::move(receiving);  // NOLINT: on purpose
+}
+
+TEST_F(Lifetime, LastOfManyParkedResultsFreesTheChannel) {
+  std::vector<Pending<Buffer>> all;
+  for (int i = 0; i < 2; ++i) all.push_back(channel().send(buffer()));
+  for (int i = 0; i < 2; ++i) all.push_back(channel().receive(buffer()));
+  script.complete(script.sends[0].id);
+  close_channel();
+  const int before = live();
+  EXPECT_TRUE(succeeds(all[0].wait().result));
+  all.erase(all.begin() + 1);  // Dropped, not waited for.
+  EXPECT_TRUE(fails_with(all[1].wait().result, Errc::closed));
+  EXPECT_LT(live(), before);
+  const int with_core = live();
+  all.pop_back();
+  EXPECT_LT(live(), with_core - 1);  // Its buffer, and the channel's own objects.
+}
+
+TEST_F(Lifetime, DroppedHandlesKeepTheirBuffersUntilTheCompletion) {
+  const int before = live();
+  {
+    const auto dropped = channel().send(buffer());
+    const auto both = channel().send(std::array{buffer(), buffer()});
+  }
+  EXPECT_GT(live(), before);
+  script.complete(script.sends[0].id);
+  script.complete(script.sends[1].id, IBV_WC_REM_OP_ERR);  // Also when it fails.
+  EXPECT_EQ(require(channel().poll()), 2u);
+  EXPECT_EQ(live(), before);
+}
+
+TEST_F(Lifetime, ChannelMovesUnderItsScope) {
+  Buffer memory = buffer();
+  std::optional<Channel> moved;
+  const auto outcome = channel().scope([&](Scope& scope) {
+    const auto operation = scope.post(Send{memory.gather()});
+    moved = std::move(channel());
+    script.complete(script.sends[0].id);
+    EXPECT_TRUE(succeeds(scope.wait(operation)));
+  });
+  EXPECT_TRUE(outcome.has_value());
+  EXPECT_EQ(moved->free_sends(), 2u);
+}
+
+// ---- Scopes in scopes
+// ----------------------------------------------------------------------------
+
+TEST_F(Lifetime, InnerScopeMayWaitForTheOuterOnesOperation) {
+  Buffer memory = buffer();
+  const auto outcome = channel().manual_scope([&](Scope& outer) {
+    const auto operation = outer.post(Send{memory.gather()});
+    const auto inner = channel().manual_scope([&](Scope& scope) {
+      script.complete(script.sends[0].id);
+      EXPECT_TRUE(succeeds(scope.wait(operation)));
+    });
+    EXPECT_TRUE(inner.has_value());
+  });
+  EXPECT_TRUE(outcome.has_value());
+}
+
+TEST_F(Lifetime, InnerScopeFinishesItsOwnAlsoWhenItWaitedForTheOuterOnes) {
+  Buffer memory = buffer();
+  const auto outcome = channel().scope([&](Scope& outer) {
+    const std::array outside{outer.post(Send{memory.gather()}),
+                             outer.post(Receive{memory.scatter()})};
+    const auto inner = channel().scope([&](Scope& scope) {
+      static_cast<void>(scope.post(Send{memory.gather()}));
+      script.complete(script.sends[0].id);
+      script.complete(script.receives[0].id, IBV_WC_SUCCESS, IBV_WC_RECV);
+      EXPECT_TRUE(succeeds(scope.wait_all(outside)));
+      script.empty_polls = 3;
+      script.complete(script.sends[1].id);
+    });
+    EXPECT_TRUE(inner.has_value());
+    EXPECT_TRUE(script.completions.empty());  // It waited for its own.
+    EXPECT_EQ(channel().free_sends(), 2u);
+  });
+  EXPECT_TRUE(outcome.has_value());
+}
+
+TEST_F(Lifetime, InnerScopesFailuresAreItsOwn) {
+  Buffer memory = buffer();
+  const auto outcome = channel().scope([&](Scope& outer) {
+    const auto inner = channel().scope([&](Scope& scope) {
+      scope.post_detached(Send{memory.gather()});
+      script.complete(script.sends[0].id, IBV_WC_REM_ACCESS_ERR);
+    });
+    ASSERT_FALSE(inner.has_value());
+    EXPECT_EQ(inner.error().operations.size(), 1u);
+    outer.post_detached(Send{memory.gather()});  // The channel is over.
+  });
+  ASSERT_FALSE(outcome.has_value());
+  ASSERT_EQ(outcome.error().operations.size(), 1u);
+  EXPECT_EQ(outcome.error().operations[0].code, Errc::broken);
+}
+
+// ---- A second life
+// -------------------------------------------------------------------------------
+
+TEST_F(Lifetime, RecycledChannelForgetsTheEventsOfItsQueuePair) {
+  // A channel does not show its queue pair: it is caught when it is made.
+  static ibv_qp* made = nullptr;
+  close_channel();
+  table.create_qp = [](ibv_pd* domain, ibv_qp_init_attr* init) {
+    return made = verbatim_null_provider()->create_qp(domain, init);
+  };
+  open_channel();
+  ibv_async_event event{};
+  event.event_type = IBV_EVENT_QP_ACCESS_ERR;
+  event.element.qp = made;
+  ASSERT_EQ(verbatim_null_raise(made->context, &event), 0);
+  auto receiving = channel().receive(buffer());
+  EXPECT_TRUE(fails_with(receiving.wait(30s).result, Errc::device_failed));
+  EXPECT_EQ(channel().cause()->code, Errc::device_failed);
+  channel() = connect(require(std::move(channel()).recycle()));
+  auto sending = channel().send(buffer());
+  script.empty_polls = 3;  // So that the wait looks at the events.
+  script.complete(script.sends.back().id);
+  EXPECT_TRUE(succeeds(sending.wait().result));
+  EXPECT_FALSE(channel().cause());
+}
+
+TEST_F(Lifetime, ChannelOfADeviceThatDiedCannotBeRecycled) {
+  ibv_async_event event{};
+  event.event_type = IBV_EVENT_DEVICE_FATAL;
+  const Context context = domain().context();
+  ASSERT_EQ(verbatim_null_raise(unsafe::native(context), &event), 0);
+  auto receiving = channel().receive(buffer());
+  EXPECT_TRUE(fails_with(receiving.wait(30s).result, Errc::device_failed));
+  EXPECT_TRUE(fails_with(std::move(channel()).recycle(), Errc::device_failed));
+}
+
+TEST_F(Lifetime, RecycledChannelForgetsTheCancel) {
+  std::stop_source source;
+  channel().cancel_on(source.get_token());
+  const Canceller canceller = channel().canceller();
+  canceller.cancel();
+  EXPECT_TRUE(fails_with(channel().send(buffer()).wait().result, Errc::broken));
+  channel() = connect(require(std::move(channel()).recycle()));
+  source.request_stop();  // Of the former life.
+  auto sending = channel().send(buffer());
+  script.empty_polls = 3;
+  script.complete(script.sends.back().id);
+  EXPECT_TRUE(succeeds(sending.wait().result));
+  canceller.cancel();
+  EXPECT_TRUE(fails_with(channel().send(buffer()).wait().result, Errc::broken));
+}
+
+TEST_F(Lifetime, RecycledChannelHasRoomForFailuresAgain) {
+  Buffer memory = buffer();
+  for (int round = 0; round < 3; ++round) {
+    const auto outcome = channel().scope([&](Scope& scope) {
+      scope.post_detached(Send{memory.gather()});
+      script.complete(script.sends.back().id, IBV_WC_REM_ACCESS_ERR);
+    });
+    ASSERT_FALSE(outcome.has_value());
+    EXPECT_GE(outcome.error().operations.capacity(), 4u);  // Not grown one by one.
+    channel() = connect(require(std::move(channel()).recycle()));
+  }
+}
+
+TEST_F(Lifetime, CancellerMovedFromDoesNothing) {
+  Canceller canceller = channel().canceller();
+  const Canceller moved = std::move(canceller);
+  canceller.cancel();  // NOLINT: on purpose
+  EXPECT_EQ(require(channel().poll()), 0u);
+}
+
+}  // namespace
+}  // namespace verbatim::test
