@@ -34,6 +34,13 @@ void lay_out(ChannelState& state, OperationQueue& queue, Slot* first, std::uint3
   }
 }
 
+/// One failure per slot: no more can be outstanding.
+std::unique_ptr<std::vector<Error>> room_for_failures(std::size_t count) {
+  auto room = std::make_unique<std::vector<Error>>();
+  room->reserve(count);
+  return room;
+}
+
 /// Slots for all that the queues may hold, in a power of two, so that a foreign wr_id masked into
 /// the slab finds a slot whose id it does not equal.
 void make_slab(ChannelState& state, std::uint32_t sends, std::uint32_t receives) {
@@ -49,8 +56,7 @@ void make_slab(ChannelState& state, std::uint32_t sends, std::uint32_t receives)
   for (std::uint64_t i = 0; i <= state.mask; ++i) state.slots[i].id = start | i;
   lay_out(state, state.send_queue, state.slots, sends);
   lay_out(state, state.receive_queue, state.slots + sends + 1, receives);
-  state.spare_failures = std::make_unique<std::vector<Error>>();
-  state.spare_failures->reserve(needed);
+  state.spare_failures = room_for_failures(needed);
 }
 
 QueuePairOptions queue_pair_options(const ChannelOptions& options, const ProtectionDomain& domain,
@@ -324,8 +330,9 @@ Result<PreparedChannel> Channel::recycle() && {
                                  .operation = "recycle",
                                  .field = state.proven ? "events" : "the device does not stop",
                                  .value = gone.bits});
-  if (state.spare_failures.capacity() == 0)
-    state.spare_failures.reserve(state.send_queue.count + state.receive_queue.count + 2);
+  if (!state.spare_failures)
+    state.spare_failures =
+        detail::room_for_failures(state.send_queue.count + state.receive_queue.count + 2);
   // What the device still reports of former requests has a stale id, and is dropped.
   if (state.destroyed) {
     state.queue_pair.reset();

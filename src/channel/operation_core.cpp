@@ -355,7 +355,7 @@ void ChannelState::finish(ScopeState& scope) noexcept {
   collect(send_queue, scope);
   collect(receive_queue, scope);
   // A failure that nobody waited for ends the channel too.
-  if (!scope.failures.empty()) heed_interrupts();
+  if (scope.failures != nullptr) heed_interrupts();
 }
 
 /// Over the queue's own slots, until the scope's last handle: a stack keeps busy slots in front.

@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "verbatim/base/annotations.hpp"
+#include "verbatim/base/dma_model.hpp"
 #include "verbatim/base/error.hpp"
 #include "verbatim/channel/channel_options.hpp"
 #include "verbatim/verbs/buffer.hpp"

@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# The software device, and what it needs of the rest: src/preload is made of the same files.
+set(engine_sources
+  base/check.cpp
+  base/error.cpp
+  base/log.cpp
+  base/transition_table.cpp
+  soft/behaviour.cpp
+  soft/channel.cpp
+  soft/completion.cpp
+  soft/copy.cpp
+  soft/device.cpp
+  soft/directory.cpp
+  soft/engine.cpp
+  soft/events.cpp
+  soft/execute.cpp
+  soft/express.cpp
+  soft/extended.cpp
+  soft/fault_plan.cpp
+  soft/layout.cpp
+  soft/memory.cpp
+  soft/operations.cpp
+  soft/peers.cpp
+  soft/post.cpp
+  soft/queue_pair.cpp
+  soft/receive.cpp
+  soft/relay.cpp
+  soft/revoke.cpp
+  soft/segment.cpp
+  soft/tagged_lock.cpp)
