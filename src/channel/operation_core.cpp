@@ -42,7 +42,8 @@ void ChannelState::file(const ibv_wc* polled, int count) noexcept {
   for (int i = 0; i < count; ++i) {
     const ibv_wc& wc = polled[i];
     Slot& slot = this->slot(wc.wr_id);
-    if (slot.id != wc.wr_id || !is_in_flight(slot.state)) [[unlikely]]
+    const bool awaited = is_in_flight(slot.state) || slot.state == SlotState::chained;
+    if (slot.id != wc.wr_id || !awaited) [[unlikely]]
       continue;  // Of an operation that was finished another way, or nobody's.
     if (slot.state == SlotState::detached && wc.status == IBV_WC_SUCCESS) {
       --slot.scope->detached;
