@@ -197,7 +197,7 @@ LANES = {
     "compile-fail": (compile_fail, ["clang"], 900),
     "tidy": (tidy, ["clang"], 1800),
     "soft": (soft, [], 1800),
-    "preload": (preload, ["preload", "vm"], 900),
+    "preload": (preload, ["preload", "vm"], 1200),
     "asan": (asan, ["clang"], 2400),
     "tsan": (tsan, ["clang"], 1800),
     "overhead": (overhead, ["clang", "bench"], 1200),

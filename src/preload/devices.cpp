@@ -137,16 +137,16 @@ VERBATIM_EXPORT const char* ibv_get_device_name(ibv_device* device) {
 }
 
 VERBATIM_EXPORT __be64 ibv_get_device_guid(ibv_device* device) {
-  constexpr auto guid = [](ibv_device* soft) noexcept -> __be64 {
+  constexpr auto kGuid = [](ibv_device* soft) noexcept -> __be64 {
     return engine::get_device_guid(soft);
   };
-  return dispatch<"ibv_get_device_guid", "IBVERBS_1.1", guid>(device);
+  return dispatch<"ibv_get_device_guid", "IBVERBS_1.1", kGuid>(device);
 }
 
 VERBATIM_EXPORT int ibv_get_device_index(ibv_device* device) {
   // The kernel numbers its devices; ours has no number.
-  constexpr auto none = [](ibv_device*) noexcept { return -1; };
-  return dispatch<"ibv_get_device_index", "IBVERBS_1.9", none>(device);
+  constexpr auto kNone = [](ibv_device*) noexcept { return -1; };
+  return dispatch<"ibv_get_device_index", "IBVERBS_1.9", kNone>(device);
 }
 
 VERBATIM_EXPORT ibv_context* ibv_open_device(ibv_device* device) {

@@ -179,6 +179,8 @@ VERBATIM_EXPORT int openat64(int directory, const char* path, int flags, ...) {
                                       : original_openat64(directory, path, flags, mode);
 }
 
+// NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming): the C library's names
+
 // What open() and openat() become in programs that are compiled with _FORTIFY_SOURCE.
 VERBATIM_EXPORT int __open_2(const char* path, int flags) { return open(path, flags); }
 VERBATIM_EXPORT int __open64_2(const char* path, int flags) { return open64(path, flags); }
@@ -188,6 +190,8 @@ VERBATIM_EXPORT int __openat_2(int directory, const char* path, int flags) {
 VERBATIM_EXPORT int __openat64_2(int directory, const char* path, int flags) {
   return openat64(directory, path, flags);
 }
+
+// NOLINTEND(bugprone-reserved-identifier,readability-identifier-naming)
 
 VERBATIM_EXPORT FILE* fopen(const char* path, const char* mode) {
   SystemFile file;
@@ -240,6 +244,8 @@ VERBATIM_EXPORT int statx(int directory, const char* path, int flags, unsigned m
                                       : original_statx(directory, path, flags, mask, info);
 }
 
+// NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming): the C library's names
+
 // What stat() and lstat() were in programs that were linked before glibc 2.33. The version is that
 // of the structure, of which there is one.
 VERBATIM_EXPORT int __xstat(int, const char* path, struct stat* info) noexcept {
@@ -254,6 +260,8 @@ VERBATIM_EXPORT int __lxstat(int, const char* path, struct stat* info) noexcept 
 VERBATIM_EXPORT int __lxstat64(int, const char* path, struct stat64* info) noexcept {
   return lstat64(path, info);
 }
+
+// NOLINTEND(bugprone-reserved-identifier,readability-identifier-naming)
 
 VERBATIM_EXPORT int access(const char* path, int mode) noexcept {
   SystemFile file;

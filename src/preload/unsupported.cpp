@@ -47,6 +47,7 @@ VERBATIM_EXPORT ibv_mr* ibv_reg_buf_mr(ibv_pd* domain, Opaque* handle, void* add
   return dispatch<"ibv_reg_buf_mr", "IBVERBS_1.17", kUnsupported<ibv_mr*>>(domain, handle, address,
                                                                            length, access);
 }
+// NOLINTNEXTLINE(readability-identifier-naming): rdma-core's name
 VERBATIM_EXPORT int _ibv_query_comp_cntr_caps(ibv_context* context, Opaque* caps,
                                               std::size_t size) {
   return dispatch<"_ibv_query_comp_cntr_caps", "IBVERBS_1.18", kUnsupported<int>>(context, caps,

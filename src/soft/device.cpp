@@ -35,12 +35,12 @@ bool ethernet_chosen() noexcept {
 }
 
 /// The devices live as long as the process: programs keep pointers to them.
-constinit std::array<Device, kMaxDevices> devices{};
+constinit std::array<Device, kMaxDevices> the_devices{};
 
 std::array<Device, kMaxDevices>& all_devices() noexcept {
   [[maybe_unused]] static const bool made = [] {
     for (std::uint32_t i = 0; i < kMaxDevices; ++i) {
-      Device& device = devices[i];
+      Device& device = the_devices[i];
       device.index = i;
       device.raw.node_type = IBV_NODE_CA;
       device.raw.transport_type = IBV_TRANSPORT_IB;
@@ -61,7 +61,7 @@ std::array<Device, kMaxDevices>& all_devices() noexcept {
     }
     return true;
   }();
-  return devices;
+  return the_devices;
 }
 
 }  // namespace
@@ -69,8 +69,8 @@ std::array<Device, kMaxDevices>& all_devices() noexcept {
 bool is_soft(const ibv_device* device) noexcept {
   // As numbers: pointers to other objects are not to be compared.
   const auto at = reinterpret_cast<std::uintptr_t>(device);
-  const auto begin = reinterpret_cast<std::uintptr_t>(devices.data());
-  return at - begin < sizeof devices;
+  const auto begin = reinterpret_cast<std::uintptr_t>(the_devices.data());
+  return at - begin < sizeof the_devices;
 }
 
 const Device* find_device(std::uint32_t index) noexcept {
