@@ -4,9 +4,9 @@
 Each program with its options is one test. Most come in pairs, a server and a client on this
 machine. Every process has a time limit, and none outlives its test.
 """
+import fcntl
 import os
 import re
-import shutil
 import subprocess
 import tempfile
 import time
@@ -239,12 +239,13 @@ def killed_peer(tests):
 
 BYSTANDERS = {
     "bash": ["bash", "-c", "trap 'echo bye' EXIT; echo one | (read word; echo $word); "
-             "grep -E '^(Threads|Sig)' /proc/self/status; ls /dev/shm; exit 5"],
+             "grep -E '^(Threads|Sig[BIC])' /proc/self/status; ls /dev/shm; exit 5"],
     "python3": ["python3", "-c", "import subprocess, threading\n"
                 "threads = [threading.Thread(target=sum, args=([1, 2],)) for _ in range(3)]\n"
                 "[each.start() for each in threads], [each.join() for each in threads]\n"
                 "print(subprocess.run(['echo', 'child'], capture_output=True).stdout)\n"
-                "print([line for line in open('/proc/self/status') if line[:3] in 'Thr Sig'])\n"
+                "wanted = 'Thre SigB SigI SigC'\n"
+                "print([line for line in open('/proc/self/status') if line[:4] in wanted])\n"
                 "raise SystemExit(6)"],
     "a C++ program": [BUILD / "tests/preload/preload_bystander"],
 }
@@ -333,11 +334,18 @@ def leftovers(tests):
     """Killed processes and all: what they had in shared memory is gone with the last of them."""
     run(["ibv_devinfo"], environment(LD_PRELOAD=PRELOAD))
     place = Path(f"/dev/shm/verbatim-{os.geteuid()}")
-    left = sorted(place.iterdir()) if place.exists() else []
-    # Others on this machine may be at work; what belongs to nobody is ours.
-    alive = [file for file in left if shutil.which("fuser") is None or
-             subprocess.run(["fuser", "-s", file], check=False).returncode == 0]
-    tests.add("nothing is left in /dev/shm", "" if left == alive else f"{left}")
+    # Others on this machine may be at work: a process holds a lock on its file while it lives.
+    left = [file for file in sorted(place.glob("p*")) if is_free(file)]
+    tests.add("nothing is left in /dev/shm", f"{left}" if left else "")
+
+
+def is_free(file):
+    try:
+        with file.open("r+") as opened:
+            fcntl.lockf(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+    except OSError:  # It is held, or gone meanwhile.
+        return False
 
 
 def preload(lane):

@@ -25,31 +25,22 @@ VERBATIM_EXPORT const char* verbatim_unknown() { return "unknown"; }
 
 // Calls into the kernel: of the newest release, and those of older ones that it has no more.
 // clang-format off: it never gets to the end of this list
-#define VERBATIM_COMMANDS(X)                                                                       \
-  X(advise_mr)                                                                                     \
-  X(alloc_dm)                                                                                      \
-  X(alloc_dmah)                                                                                    \
-  X(alloc_mw)                                                                                      \
-  X(alloc_pd) X(attach_mcast) X(close_xrcd) X(create_ah) X(create_comp_cntr) X(create_counters)    \
-      X(create_cq) X(create_cq_ex) X(create_cq_ex2) X(create_flow) X(create_flow_action_esp)       \
-          X(create_qp) X(create_qp_ex) X(create_qp_ex2) X(create_rwq_ind_table) X(create_srq)      \
-              X(create_srq_ex) X(create_wq) X(dealloc_mw) X(dealloc_pd) X(dereg_mr) X(destroy_ah)  \
-                  X(destroy_comp_cntr) X(destroy_counters) X(destroy_cq) X(destroy_flow) X(        \
-                      destroy_flow_action) X(destroy_qp) X(destroy_rwq_ind_table) X(destroy_srq)   \
-                      X(destroy_wq) X(detach_mcast) X(export_dmabuf_fd) X(free_dm) X(free_dmah)    \
-                          X(get_context) X(inc_comp_cntr) X(inc_err_comp_cntr) X(modify_cq)        \
-                              X(modify_flow_action_esp) X(modify_qp) X(modify_qp_ex) X(modify_srq) \
-                                  X(modify_wq) X(open_qp) X(open_xrcd) X(poll_cq) X(post_recv)     \
-                                      X(post_send) X(post_srq_recv) X(qp_attach_comp_cntr) X(      \
-                                          query_comp_cntr_caps) X(query_context) X(query_device)   \
-                                          X(query_device_any) X(query_device_ex) X(query_mr)       \
-                                              X(query_port) X(query_port_speed) X(query_qp)        \
-                                                  X(query_srq) X(read_comp_cntr) X(read_counters)  \
-                                                      X(read_err_comp_cntr) X(reg_dm_mr)           \
-                                                          X(reg_dmabuf_mr) X(reg_mr) X(reg_mr_ex)  \
-                                                              X(req_notify_cq) X(rereg_mr)         \
-                                                                  X(resize_cq) X(set_comp_cntr)    \
-                                                                      X(set_err_comp_cntr)
+#define VERBATIM_COMMANDS(X) \
+    X(advise_mr) X(alloc_dm) X(alloc_dmah) X(alloc_mw) X(alloc_pd) X(attach_mcast) X(close_xrcd) \
+    X(create_ah) X(create_comp_cntr) X(create_counters) X(create_cq) X(create_cq_ex) \
+    X(create_cq_ex2) X(create_flow) X(create_flow_action_esp) X(create_qp) X(create_qp_ex) \
+    X(create_qp_ex2) X(create_rwq_ind_table) X(create_srq) X(create_srq_ex) X(create_wq) \
+    X(dealloc_mw) X(dealloc_pd) X(dereg_mr) X(destroy_ah) X(destroy_comp_cntr) \
+    X(destroy_counters) X(destroy_cq) X(destroy_flow) X(destroy_flow_action) X(destroy_qp) \
+    X(destroy_rwq_ind_table) X(destroy_srq) X(destroy_wq) X(detach_mcast) X(export_dmabuf_fd) \
+    X(free_dm) X(free_dmah) X(get_context) X(inc_comp_cntr) X(inc_err_comp_cntr) X(modify_cq) \
+    X(modify_flow_action_esp) X(modify_qp) X(modify_qp_ex) X(modify_srq) X(modify_wq) X(open_qp) \
+    X(open_xrcd) X(poll_cq) X(post_recv) X(post_send) X(post_srq_recv) X(qp_attach_comp_cntr) \
+    X(query_comp_cntr_caps) X(query_context) X(query_device) X(query_device_any) \
+    X(query_device_ex) X(query_mr) X(query_port) X(query_port_speed) X(query_qp) X(query_srq) \
+    X(read_comp_cntr) X(read_counters) X(read_err_comp_cntr) X(reg_dm_mr) X(reg_dmabuf_mr) \
+    X(reg_mr) X(reg_mr_ex) X(req_notify_cq) X(rereg_mr) X(resize_cq) X(set_comp_cntr) \
+    X(set_err_comp_cntr)
 // clang-format on
 #define VERBATIM_COMMAND(name) VERBATIM_REFUSE(ibv_cmd_##name)
 VERBATIM_COMMANDS(VERBATIM_COMMAND)
