@@ -16,6 +16,7 @@
 #include <string_view>
 #include <utility>
 
+#include "conformance/channel_peer.hpp"
 #include "conformance/peer_session.hpp"
 #include "support/completions.hpp"
 #include "support/device_under_test.hpp"
@@ -130,6 +131,8 @@ int run_child(const std::vector<std::string>& role) {
     if (role[0] == "memlock") return exceed_memlock();
     if (role[0] == "peer" && role.size() == 3)
       return play_peer(static_cast<std::uint16_t>(std::stoul(role[1])), role[2]);
+    if (role[0] == "channel_peer" && role.size() == 3)
+      return play_channel_peer(static_cast<std::uint16_t>(std::stoul(role[1])), role[2]);
     std::cout << "no such role: " << role[0] << '\n';
   } catch (const std::exception& failure) {
     std::cout << "child: " << failure.what() << '\n';

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#pragma once
+/// \file A channel to another process; the two meet over TCP on this host.
+#include <cstdint>
+#include <string>
+
+#include "conformance/peer_session.hpp"
+#include "verbatim/channel/channel.hpp"
+
+namespace verbatim::test {
+
+inline constexpr std::size_t kPeerMessage = 4096;
+
+/// What both sides use: a peer that died is noticed soon.
+[[nodiscard]] ChannelOptions peer_options();
+
+/// Both sides call it: exchanges endpoints, connects, and waits for the other.
+[[nodiscard]] Channel join_channel(Link& link, PreparedChannel prepared);
+
+/// The child's part. "stream": sends and receives until it is killed. "answer": sends one message
+/// back as it came.
+[[nodiscard]] int play_channel_peer(std::uint16_t port, const std::string& part);
+
+}  // namespace verbatim::test
