@@ -338,7 +338,8 @@ bool ChannelState::make_room(OperationQueue& queue, std::uint64_t refused, Scope
       patience.pause();
   } while (queue.free == nullptr && !cause);
   since = patience.start();
-  return true;  // A channel that is over refuses the next attempt with its reason.
+  if (cause) record(scope, error);  // It was never posted; the channel knows why.
+  return !cause;
 }
 
 void ChannelState::finish(ScopeState& scope) noexcept {
