@@ -15,6 +15,7 @@
 #include "verbatim/channel/channel.hpp"
 #include "verbatim/channel/channel_options.hpp"
 #include "verbatim/channel/pending.hpp"
+#include "verbatim/channel/rendezvous.hpp"
 #include "verbatim/channel/scope.hpp"
 #include "verbatim/provider/provider.hpp"
 #include "verbatim/provider/soft.hpp"

@@ -12,7 +12,9 @@
 #include <string_view>
 
 #include "channel/interrupt.hpp"
+#include "channel/leave.hpp"
 #include "channel/patience.hpp"
+#include "channel/ready_record.hpp"
 #include "channel/slot_states.hpp"
 #include "verbatim/base/try.hpp"
 
@@ -104,6 +106,12 @@ Result<void> check_times(const ChannelOptions& options) {
   VERBATIM_TRY(check(options.timeout, "timeout"));
   VERBATIM_TRY(check(options.flush_timeout, "flush_timeout"));
   return {};
+}
+
+/// A time limit that can be added to now.
+Timeout bounded(const ChannelState& state, Timeout limit) noexcept {
+  return std::min<Timeout>(limit < Timeout::zero() ? state.options.timeout : limit,
+                           std::chrono::hours{24 * 365});
 }
 
 /// Takes the prepared queue pair over: from now on receives can be posted.
@@ -203,7 +211,12 @@ PreparedChannel::~PreparedChannel() {
 
 // ---- Channel ------------------------------------------------------------------------------------
 
-void Channel::release(detail::ChannelState* state) noexcept { state->close(); }
+void Channel::release(detail::ChannelState* state) noexcept {
+  // Closed last, and also when results that were not taken keep the state: the peer may wait for
+  // us, and that tells it that we are gone.
+  const detail::FileDescriptor link = std::move(state->link);
+  state->close();
+}
 
 Channel& Channel::operator=(Channel&& other) noexcept {
   if (this != &other) {
@@ -295,20 +308,46 @@ std::uint32_t free_slots(const detail::OperationQueue& queue) noexcept {
 std::uint32_t Channel::free_sends() const noexcept { return free_slots(state_->send_queue); }
 std::uint32_t Channel::free_receives() const noexcept { return free_slots(state_->receive_queue); }
 
+ReadyRecord Channel::ready_record() const noexcept {
+  const QueuePair& connected = *state_->queue_pair;
+  return detail::encode_ready(connected.endpoint().nonce, connected.agreement().remote_nonce);
+}
+
+Result<void> Channel::confirm(std::span<const std::byte> peer_record) const noexcept {
+  const QueuePair& connected = *state_->queue_pair;
+  return detail::check_ready(peer_record, connected.endpoint().nonce,
+                             connected.agreement().remote_nonce);
+}
+
 void Channel::cancel_on(const std::stop_token& token) {
   state_->stop.reset();
   state_->stop.emplace(token, [interrupt = state_->interrupt] { interrupt->raise(); });
 }
 
+Result<void> Channel::finish_sends(Timeout limit) noexcept {
+  detail::ChannelState& state = *state_;
+  const bool finished = state.finish_sends(detail::bounded(state, limit));
+  if (state.cause) return std::unexpected(*state.cause);
+  if (!finished)
+    return std::unexpected(Error{.code = Errc::timed_out, .operation = "finish_sends"});
+  return {};
+}
+
 Result<void> Channel::close(Timeout limit) noexcept {
-  if (state_->cause) return std::unexpected(*state_->cause);
-  const bool finished =
-      state_->finish_sends(limit < Timeout::zero() ? state_->options.timeout : limit);
-  const std::optional<Error> failed = state_->cause;
-  state_->expire({.code = Errc::closed, .operation = "close"});
+  detail::ChannelState& state = *state_;
+  const detail::FileDescriptor link = std::move(state.link);  // Closed when all else is over.
+  if (state.cause) return std::unexpected(*state.cause);
+  const Timeout allowed = detail::bounded(state, limit);
+  const auto deadline = std::chrono::steady_clock::now() + allowed;
+  const bool finished = state.finish_sends(allowed);
+  Result<void> parted;
+  if (finished && !state.cause && link.get() >= 0)
+    parted = detail::take_leave(state, link.get(), deadline);
+  const std::optional<Error> failed = state.cause;
+  state.expire({.code = Errc::closed, .operation = "close"});
   if (failed) return std::unexpected(*failed);
   if (!finished) return std::unexpected(Error{.code = Errc::timed_out, .operation = "close"});
-  return {};
+  return parted;
 }
 
 Result<PreparedChannel> Channel::recycle() && {
@@ -352,6 +391,7 @@ Result<PreparedChannel> Channel::recycle() && {
   for (detail::OperationQueue* queue : {&state.send_queue, &state.receive_queue})
     detail::lay_out(state, *queue, queue->first, queue->count);
   state.stop.reset();
+  state.link = detail::FileDescriptor{};
   state.interrupt->reset();
   state.cause.reset();
   state.failure.reset();

@@ -20,6 +20,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <stop_token>
 #include <utility>
 
@@ -29,11 +30,18 @@
 
 namespace verbatim {
 
+namespace detail {
+struct Rendezvous;
+}
+
 /// Which bytes of a buffer an owned operation uses.
 struct ByteRange {
   std::size_t offset = 0;
   std::size_t length = std::dynamic_extent;  ///< Default: to the end.
 };
+
+/// What Channel::ready_record() gives: a fixed number of bytes, for any carrier.
+using ReadyRecord = std::array<std::byte, 24>;
 
 /// Ends a channel from any thread, at any time, also after the channel is gone.
 class Canceller {
@@ -170,6 +178,20 @@ class Channel {
   [[nodiscard]] std::uint32_t free_sends() const noexcept;  ///< Posts until `would_block`.
   [[nodiscard]] std::uint32_t free_receives() const noexcept;
 
+  /// The ready phase, for callers who carry endpoints themselves (Listener and dial() do it too):
+  /// after connect() each side carries its ready_record() to the other, and sends nothing before
+  /// the peer's was confirmed.
+  ///
+  /// Without it: connect() is local, so a first message may come before the peer is connected. It
+  /// is resent until the ack timeout has passed max_ack_retries times, and if the peer takes longer
+  /// the channel breaks with `retry exceeded`. And a record of a former connection, whose queue
+  /// pair number is in use again, is not told from the one meant.
+  [[nodiscard]] ReadyRecord ready_record() const noexcept;
+  /// Whether the peer is connected to this very channel. `malformed`: the bytes are no such record;
+  /// `incompatible`: they are of another connection. The error names the field, and the channel is
+  /// as it was.
+  [[nodiscard]] Result<void> confirm(std::span<const std::byte> peer_record) const noexcept;
+
   [[nodiscard]] Canceller canceller() const noexcept { return Canceller{state_->interrupt}; }
   void cancel() const noexcept { canceller().cancel(); }
   /// The channel ends when a stop is requested.
@@ -178,7 +200,15 @@ class Channel {
   /// Ends the channel: waits until our own sends are over, then stops the device. Results of
   /// operations can still be taken; receives that nothing came for are `closed`. `timed_out` if
   /// sends were still on their way: they are flushed.
+  ///
+  /// A channel of Listener or dial() also tells the peer that it is done, and waits until the peer
+  /// closes too, so that nobody loses a peer that it still sends to: a queue pair that is gone
+  /// looks to the other side like a broken network. `timed_out` naming "the peer's done" if the
+  /// peer goes on for longer than `limit`; a peer whose connection has ended counts as done.
   [[nodiscard]] Result<void> close(Timeout limit = kChannelTimeout) noexcept;
+  /// For who carries endpoints himself and wants such an end: both sides finish_sends(), tell each
+  /// other so, and then close(). The channel lives on, also after `timed_out`.
+  [[nodiscard]] Result<void> finish_sends(Timeout limit = kChannelTimeout) noexcept;
   /// A channel that ended becomes a prepared one: same domain, memory and completion queue, new
   /// sequence number and nonce. `busy` while results were not taken, or it has not ended;
   /// `device_failed` if the device or the completion queue is. A cancel or a stop request from
@@ -194,6 +224,7 @@ class Channel {
  private:
   friend class PreparedChannel;
   friend struct UnsafeChannel;
+  friend struct detail::Rendezvous;
   explicit Channel(detail::ChannelState* state) noexcept : state_(state) {}
   static void release(detail::ChannelState* state) noexcept;
 

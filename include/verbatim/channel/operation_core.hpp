@@ -173,6 +173,7 @@ struct ChannelState {
   std::optional<Buffer> atomic_result{};
   std::shared_ptr<Interrupt> interrupt{};
   FileDescriptor epoll{};  ///< Of fd(): made when first asked for.
+  FileDescriptor link{};   ///< Where Listener or dial() met the peer: close() takes leave on it.
   std::optional<std::stop_callback<std::function<void()>>> stop{};
   /// Room for the failures of a scope, made beforehand.
   std::unique_ptr<std::vector<Error>> spare_failures{};

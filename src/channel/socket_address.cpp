@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include "channel/socket_address.hpp"
+
+#include <arpa/inet.h>
+#include <netdb.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <future>
+#include <memory>
+#include <system_error>
+#include <thread>
+
+namespace verbatim::detail {
+namespace {
+
+Error not_found(const BoundedCall& call, const std::string& host, int os_error = 0) noexcept {
+  return Error{
+      .code = Errc::not_found, .os_error = os_error, .operation = call.operation, .field = "host"}
+      .with_text(host);
+}
+
+struct Lookup {
+  int failed = 0;    ///< EAI_...
+  int os_error = 0;  ///< With EAI_SYSTEM.
+  std::vector<SocketAddress> found{};
+};
+
+/// Blocks as long as the system's resolver likes, unless `flags` forbid it to ask anybody.
+Lookup look_up(const std::string& host, std::uint16_t port, int flags) {
+  addrinfo hints{};
+  hints.ai_family = AF_UNSPEC;
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = flags | AI_NUMERICSERV;
+  addrinfo* list = nullptr;
+  Lookup result;
+  result.failed = getaddrinfo(host.empty() ? nullptr : host.c_str(), std::to_string(port).c_str(),
+                              &hints, &list);
+  result.os_error = result.failed == EAI_SYSTEM ? errno : 0;
+  if (result.failed != 0) return result;
+  for (const addrinfo* entry = list; entry != nullptr; entry = entry->ai_next) {
+    SocketAddress address;
+    if (entry->ai_addrlen > sizeof address.storage) continue;
+    std::memcpy(&address.storage, entry->ai_addr, entry->ai_addrlen);
+    address.size = entry->ai_addrlen;
+    result.found.push_back(address);
+  }
+  freeaddrinfo(list);
+  return result;
+}
+
+/// In a thread of its own, which is left behind if it takes too long.
+Result<Lookup> look_up_within(const HostPort& where, int flags, const BoundedCall& call) {
+  const Error late =
+      Error{.code = Errc::timed_out, .operation = call.operation, .field = "host"}.with_text(
+          where.host);
+  if (std::chrono::steady_clock::now() >= call.deadline) return std::unexpected(late);
+  auto promise = std::make_shared<std::promise<Lookup>>();
+  std::future<Lookup> future = promise->get_future();
+  try {
+    std::thread([promise, where, flags] {
+      promise->set_value(look_up(where.host, where.port, flags));
+    }).detach();
+  } catch (const std::system_error& refused) {
+    return std::unexpected(os_failure("pthread_create", refused.code().value()));
+  }
+  if (future.wait_until(call.deadline) != std::future_status::ready) return std::unexpected(late);
+  return future.get();
+}
+
+Result<std::vector<SocketAddress>> resolve_with(const HostPort& where, int flags,
+                                                const BoundedCall& call) {
+  // A numeric address needs nobody's help, and must not need a thread.
+  Lookup lookup = look_up(where.host, where.port, flags | AI_NUMERICHOST);
+  if (lookup.failed != 0 && !where.host.empty()) {
+    auto named = look_up_within(where, flags, call);
+    if (!named) return std::unexpected(named.error());
+    lookup = *std::move(named);
+  }
+  if (lookup.failed != 0 || lookup.found.empty())
+    return std::unexpected(not_found(call, where.host, lookup.os_error));
+  return std::move(lookup.found);
+}
+
+}  // namespace
+
+std::chrono::steady_clock::time_point deadline_after(std::chrono::nanoseconds limit) noexcept {
+  constexpr std::chrono::nanoseconds kLongest = std::chrono::hours{24 * 365};
+  return std::chrono::steady_clock::now() +
+         std::clamp(limit, std::chrono::nanoseconds::zero(), kLongest);
+}
+
+Result<HostPort> parse_host_port(std::string_view text, const char* operation) {
+  const auto refused = [&](const char* field) {
+    return std::unexpected(
+        Error{.code = Errc::invalid_argument, .operation = operation, .field = field}.with_text(
+            text));
+  };
+  const std::size_t colon = text.rfind(':');
+  if (colon == std::string_view::npos) return refused("address (host:port)");
+  std::string_view host = text.substr(0, colon);
+  const std::string_view port = text.substr(colon + 1);
+  if (host.starts_with('[') && host.ends_with(']')) {
+    host = host.substr(1, host.size() - 2);
+    if (host.empty()) return refused("address (host:port)");
+  } else if (host.find_first_of(":[]") != std::string_view::npos) {
+    return refused("address ([IPv6]:port)");  // Which of the colons would be the port's?
+  }
+  if (host.find('\0') != std::string_view::npos) return refused("address (host:port)");
+  HostPort result{.host = std::string{host}};
+  const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), result.port);
+  if (error != std::errc{} || end != port.data() + port.size()) return refused("port");
+  return result;
+}
+
+std::uint16_t SocketAddress::port() const noexcept {
+  if (family() == AF_INET) return ntohs(reinterpret_cast<const sockaddr_in&>(storage).sin_port);
+  if (family() == AF_INET6) return ntohs(reinterpret_cast<const sockaddr_in6&>(storage).sin6_port);
+  return 0;
+}
+
+std::string to_string(const SocketAddress& address) {
+  char host[NI_MAXHOST];
+  if (getnameinfo(address.get(), address.size, host, sizeof host, nullptr, 0, NI_NUMERICHOST) != 0)
+    return "unknown address";
+  const std::string port = ':' + std::to_string(address.port());
+  return address.family() == AF_INET6 ? '[' + std::string{host} + ']' + port : host + port;
+}
+
+Result<std::vector<SocketAddress>> resolve(const HostPort& where, const BoundedCall& call) {
+  if (where.host.empty() || where.port == 0)
+    return std::unexpected(Error{.code = Errc::invalid_argument,
+                                 .operation = call.operation,
+                                 .field = where.host.empty() ? "host" : "port"});
+  return resolve_with(where, 0, call);
+}
+
+Result<std::vector<SocketAddress>> resolve_local(const HostPort& where, const BoundedCall& call) {
+  return resolve_with(where, AI_PASSIVE, call);
+}
+
+}  // namespace verbatim::detail

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#pragma once
+/// \file "host:port" and what it stands for. IPv6 hosts are in brackets: "[::1]:7000".
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "verbatim/base/error.hpp"
+
+namespace verbatim::detail {
+
+/// A call of the public interface, as everything below it sees it: its name for errors, and when
+/// it must return.
+struct BoundedCall {
+  const char* operation;  ///< Static storage.
+  std::chrono::steady_clock::time_point deadline;
+};
+
+/// Now and `limit`, or the latest time that is safe to reckon with.
+[[nodiscard]] std::chrono::steady_clock::time_point deadline_after(
+    std::chrono::nanoseconds limit) noexcept;
+
+struct HostPort {
+  std::string host;  ///< A name or a numeric address; may be empty.
+  std::uint16_t port = 0;
+};
+/// Anything but "host:port" with a decimal port is an `invalid_argument` that shows it.
+[[nodiscard]] Result<HostPort> parse_host_port(std::string_view text, const char* operation);
+
+struct SocketAddress {
+  sockaddr_storage storage{};
+  socklen_t size = 0;
+  [[nodiscard]] const sockaddr* get() const noexcept {
+    return reinterpret_cast<const sockaddr*>(&storage);
+  }
+  [[nodiscard]] int family() const noexcept { return storage.ss_family; }
+  [[nodiscard]] std::uint16_t port() const noexcept;
+};
+/// "127.0.0.1:7000", "[::1]:7000".
+[[nodiscard]] std::string to_string(const SocketAddress& address);
+
+/// At least one address, in the order in which to try them. A name that is still being looked up
+/// at the deadline is `timed_out`; the system offers no way to stop that, so it ends by itself.
+[[nodiscard]] Result<std::vector<SocketAddress>> resolve(const HostPort& where,
+                                                         const BoundedCall& call);
+/// The same to listen on: an empty host is every address of this machine.
+[[nodiscard]] Result<std::vector<SocketAddress>> resolve_local(const HostPort& where,
+                                                               const BoundedCall& call);
+
+}  // namespace verbatim::detail

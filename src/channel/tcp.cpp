@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include "channel/tcp.hpp"
+
+#include <netinet/tcp.h>
+#include <poll.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "verbatim/base/try.hpp"
+
+namespace verbatim::detail {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using namespace std::chrono_literals;
+
+Error failure(const BoundedCall& call, const char* field, int os_error) noexcept {
+  Error error = os_failure(call.operation, os_error);
+  error.field = field;
+  return error;
+}
+
+void sleep_until(Clock::time_point when) noexcept {
+  static_cast<void>(wait_until_ready(-1, 0, when));  // poll() passes over negative descriptors.
+}
+
+/// The records are small, and each is waited for.
+void send_at_once(int fd) noexcept {
+  const int on = 1;
+  static_cast<void>(setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on));
+}
+
+/// One attempt: 0 and a connection, or errno.
+int connect_once(const SocketAddress& address, Clock::time_point deadline, FileDescriptor& out) {
+  FileDescriptor fd{
+      socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_TCP)};
+  if (fd.get() < 0) return errno;
+  if (connect(fd.get(), address.get(), address.size) != 0) {
+    // After a signal the connection goes on being made, too.
+    if (errno != EINPROGRESS && errno != EINTR) return errno;
+    if (!wait_until_ready(fd.get(), POLLOUT, deadline)) return ETIMEDOUT;
+    int failed = 0;
+    socklen_t size = sizeof failed;
+    if (getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &failed, &size) != 0) return errno;
+    if (failed != 0) return failed;
+  }
+  if (is_connected_to_itself(fd.get())) return ECONNREFUSED;
+  send_at_once(fd.get());
+  out = std::move(fd);
+  return 0;
+}
+
+}  // namespace
+
+bool wait_until_ready(int fd, short events, Clock::time_point deadline) noexcept {
+  for (;;) {
+    const auto left = std::max<Clock::duration>(deadline - Clock::now(), Clock::duration::zero());
+    const timespec time{.tv_sec = std::chrono::duration_cast<std::chrono::seconds>(left).count(),
+                        .tv_nsec = (left % 1s).count()};
+    pollfd entry{.fd = fd, .events = events, .revents = 0};
+    const int ready = ppoll(&entry, 1, &time, nullptr);
+    // An error of the socket counts as ready: the next call on it tells which.
+    if (ready > 0) return true;
+    if (ready < 0 && errno != EINTR) return false;
+    if (Clock::now() >= deadline) return false;
+  }
+}
+
+Result<FileDescriptor> connect_tcp(std::span<const SocketAddress> addresses,
+                                   const BoundedCall& call) {
+  FileDescriptor connected;
+  for (auto pause = 5ms;; pause = std::min(2 * pause, 200ms)) {
+    int last = 0;
+    bool refused = false;
+    for (std::size_t i = 0; i < addresses.size(); ++i) {
+      // An address that swallows packets must leave time for the others.
+      const auto share =
+          (call.deadline - Clock::now()) / static_cast<Clock::rep>(addresses.size() - i);
+      last = connect_once(addresses[i], Clock::now() + share, connected);
+      if (last == 0) return connected;
+      refused |= last == ECONNREFUSED;
+    }
+    const auto now = Clock::now();
+    if (now >= call.deadline) {
+      Error late = failure(call, "connect", refused ? ECONNREFUSED : last);
+      late.code = Errc::timed_out;
+      return std::unexpected(late);
+    }
+    if (!refused) return std::unexpected(failure(call, "connect", last));
+    sleep_until(std::min(call.deadline, now + pause));
+  }
+}
+
+Result<FileDescriptor> listen_tcp(std::span<const SocketAddress> addresses, int backlog,
+                                  const BoundedCall& call) {
+  Error last{};
+  for (const SocketAddress& address : addresses) {
+    FileDescriptor fd{
+        socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_TCP)};
+    const int on = 1;
+    if (fd.get() < 0)
+      last = failure(call, "socket", errno);
+    else if (setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0)
+      last = failure(call, "SO_REUSEADDR", errno);
+    else if (bind(fd.get(), address.get(), address.size) != 0)
+      last = failure(call, "bind", errno);
+    else if (listen(fd.get(), backlog) != 0)
+      last = failure(call, "listen", errno);
+    else
+      return fd;
+  }
+  if (last.os_error == EADDRINUSE) last.code = Errc::busy;
+  if (last.os_error == EADDRNOTAVAIL) last.code = Errc::not_found;
+  return std::unexpected(last);
+}
+
+Result<FileDescriptor> accept_tcp(int listener, const BoundedCall& call) noexcept {
+  for (;;) {
+    FileDescriptor fd{accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)};
+    if (fd.get() >= 0) {
+      send_at_once(fd.get());
+      return fd;
+    }
+    switch (errno) {
+      case EMFILE:
+      case ENFILE:
+      case ENOBUFS:
+      case ENOMEM:
+      case EBADF:
+      case EINVAL:
+      case ENOTSOCK: return std::unexpected(failure(call, "connection", errno));
+      default: break;  // Nobody there yet, or a client that is gone already.
+    }
+    if (!wait_until_ready(listener, POLLIN, call.deadline))
+      return std::unexpected(
+          Error{.code = Errc::timed_out, .operation = call.operation, .field = "connection"});
+  }
+}
+
+bool is_connected_to_itself(int fd) noexcept {
+  SocketAddress local;
+  SocketAddress peer;
+  local.size = peer.size = sizeof local.storage;
+  return getsockname(fd, reinterpret_cast<sockaddr*>(&local.storage), &local.size) == 0 &&
+         getpeername(fd, reinterpret_cast<sockaddr*>(&peer.storage), &peer.size) == 0 &&
+         local.size == peer.size && std::memcmp(&local.storage, &peer.storage, local.size) == 0;
+}
+
+Result<SocketAddress> local_address(int fd, const char* operation) noexcept {
+  SocketAddress address;
+  address.size = sizeof address.storage;
+  if (getsockname(fd, reinterpret_cast<sockaddr*>(&address.storage), &address.size) != 0)
+    return std::unexpected(os_failure(operation, errno));
+  return address;
+}
+
+}  // namespace verbatim::detail

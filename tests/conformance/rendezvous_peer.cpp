@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include "conformance/rendezvous_peer.hpp"
+
+#include <iostream>
+#include <utility>
+
+#include "support/device_under_test.hpp"
+#include "support/pattern.hpp"
+#include "support/require.hpp"
+
+namespace verbatim::test {
+
+namespace {
+
+constexpr std::uint64_t kRounds = 50;
+constexpr std::size_t kBytes = 4096;
+
+/// The result's buffer, if the operation went well.
+Buffer checked(Completed<Buffer> done) {
+  static_cast<void>(require(std::move(done.result)));
+  return std::move(done.buffer);
+}
+
+}  // namespace
+
+void serve_echo(const ProtectionDomain& domain, Channel& channel) {
+  Buffer buffer = require(domain.allocate(kBytes));
+  for (std::uint64_t i = 0; i < kRounds; ++i) {
+    buffer = checked(channel.receive(std::move(buffer)).wait(kPatience));
+    buffer = checked(channel.send(std::move(buffer)).wait(kPatience));
+  }
+}
+
+int play_dialler(const std::string& address) {
+  const ProtectionDomain domain = require(open_context().allocate_domain());
+  Channel channel = require(dial(domain, address, {.deadline = kPatience}));
+  Buffer question = require(domain.allocate(kBytes));
+  Buffer answer = require(domain.allocate(kBytes));
+  for (std::uint64_t i = 0; i < kRounds; ++i) {
+    fill(question.bytes(), settings().seed + i);
+    auto receiving = channel.receive(std::move(answer));
+    question = checked(channel.send(std::move(question)).wait(kPatience));
+    answer = checked(receiving.wait(kPatience));
+    if (const auto same = holds(answer.bytes(), settings().seed + i); !same) {
+      std::cout << "answer " << i << ": " << same.message() << '\n';
+      return 1;
+    }
+  }
+  require(channel.close(kPatience));
+  return 0;
+}
+
+}  // namespace verbatim::test

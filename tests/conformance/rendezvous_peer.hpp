@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#pragma once
+/// \file Two processes that meet by address: one asks, the other echoes.
+#include <string>
+
+#include "verbatim/channel/rendezvous.hpp"
+
+namespace verbatim::test {
+
+/// Sends what it receives back, the asker's number of times.
+void serve_echo(const ProtectionDomain& domain, Channel& channel);
+
+/// The child's part: dials, asks, checks each answer, closes; its exit status.
+[[nodiscard]] int play_dialler(const std::string& address);
+
+}  // namespace verbatim::test
