@@ -36,13 +36,13 @@ vb::Result<void> run() {
     const auto done = notice.wait();
     const auto index = VERBATIM_TRY(done.result).immediate().value();  // block `index` is complete
     const auto arrived = window.quiescent_bytes().subspan(index * kBlockBytes, kBlockBytes);
-    // [/immediate]
     std::printf("block %u is there: %c...%c\n", index, static_cast<char>(arrived.front()),
                 static_cast<char>(arrived.back()));
     for (const std::byte byte : arrived)
       if (byte != static_cast<std::byte>('a' + index))
         return std::unexpected(vb::Error{.code = vb::Errc::malformed, .operation = "verify"});
   }
+  // [/immediate]
   return {};
 }
 

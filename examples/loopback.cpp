@@ -27,10 +27,10 @@ vb::Result<void> run() {
   const auto message = received.bytes().first(VERBATIM_TRY(result).byte_count().value());
   std::printf("received %zu bytes: %s\n", message.size(),
               reinterpret_cast<const char*>(message.data()));
-  // [/readme]
   if (message.size() == 12 && std::memcmp(message.data(), "hello, RDMA", 12) == 0) return {};
   return std::unexpected(vb::Error{.code = vb::Errc::malformed, .operation = "verify"});
 }
+// [/readme]
 
 }  // namespace
 

@@ -3,7 +3,8 @@
 """Code in the docs comes from compiled examples, so that it cannot rot.
 
 In a Markdown file, `<!-- snippet: FILE NAME -->` and `<!-- /snippet -->` enclose a code block whose
-text is what stands between `// [NAME]` and `// [/NAME]` in FILE.
+text is what stands between `// [NAME]` and `// [/NAME]` in FILE, without what all lines are
+indented by.
 
 tools/snippets.py          checks; prints each block that differs and fails
 tools/snippets.py --write  brings the blocks up to date
@@ -11,6 +12,7 @@ tools/snippets.py --write  brings the blocks up to date
 import pathlib
 import re
 import sys
+import textwrap
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BLOCK = re.compile(
@@ -24,7 +26,7 @@ def source_of(file: str, name: str) -> str:
     found = re.search(rf"^ *// \[{name}\]\n(.*?)^ *// \[/{name}\]\n", text, re.S | re.M)
     if not found:
         raise SystemExit(f"{file}: no snippet {name}")
-    return found.group(1)
+    return textwrap.dedent(found.group(1))
 
 
 def refreshed(text: str) -> str:
