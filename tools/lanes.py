@@ -63,7 +63,8 @@ def run_tests(lane, preset, programs_of, env=None):
 
 def unit(lane, preset="dev", env=None):
     """The unit tests, built with g++."""
-    lane.build(preset, "unit_tests", "soft_tests", "model_off_tests", "misuse_tests")
+    lane.build(preset, "unit_tests", "channel_tests", "soft_tests", "model_off_tests",
+               "misuse_tests")
     run_tests(lane, preset, "unit", env)
 
 
