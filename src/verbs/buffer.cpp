@@ -17,7 +17,11 @@ BufferBlock::~BufferBlock() = default;
 
 }  // namespace detail
 
-void Buffer::free_block(detail::BufferBlock* block) noexcept { delete block; }
+void Buffer::free_block(detail::BufferBlock* block) noexcept {
+  // Moved away and destroyed inside its own with(): the bytes are still being looked at.
+  block->is_dropped = true;
+  if (block->views == 0) delete block;
+}
 
 std::span<std::byte> Buffer::part(std::size_t offset, std::size_t size) const {
   check(block_ != nullptr, "Buffer: the buffer was moved away");

@@ -35,6 +35,7 @@ struct BufferBlock {
   std::byte* data;
   std::size_t size;
   std::uint32_t views = 0;             ///< How many with() are looking at the bytes.
+  bool is_dropped = false;             ///< Its Buffer is gone: the last view frees it.
   std::unique_ptr<Allocation> memory;  // Before region: unmapped after deregistration.
   MemoryRegion region;
 };
@@ -106,7 +107,10 @@ class Buffer {
   class View {
    public:
     explicit View(detail::BufferBlock& block) noexcept : block_(block) { ++block_.views; }
-    ~View() { --block_.views; }
+    ~View() {
+      if (--block_.views == 0 && block_.is_dropped) [[unlikely]]
+        free_block(&block_);
+    }
     View(const View&) = delete;
     View& operator=(const View&) = delete;
 

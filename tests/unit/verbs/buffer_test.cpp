@@ -122,6 +122,16 @@ TEST_F(BufferTest, TakesTheOtherAndLetsItsOwnGo) {
   EXPECT_EQ(live(), before);
 }
 
+TEST_F(BufferTest, LivesUntilTheLastLookAtIt) {
+  std::optional<Buffer> buffer{make(64)};
+  buffer->with([&](std::span<std::byte> outer) {
+    buffer->with([&](std::span<std::byte>) { Buffer{std::move(*buffer)}; });  // Destroyed here.
+    std::ranges::fill(outer, std::byte{7});  // Seen by AddressSanitizer if it were gone.
+    EXPECT_EQ(outer[63], std::byte{7});
+  });
+  EXPECT_FALSE(*buffer);
+}
+
 TEST_F(BufferTest, CanBeFilledAgainAfterAMove) {
   Buffer first = make(10);
   Buffer second = std::move(first);
