@@ -101,6 +101,24 @@ TEST_F(RendezvousTest, ListenerServesOneClientAfterTheOther) {
   }
 }
 
+TEST_F(RendezvousTest, SeveralThreadsMayAcceptAtOnce) {
+  constexpr std::size_t kCount = 4;
+  const auto listener = require(Listener::open(domain, "127.0.0.1:0"));
+  std::vector<std::future<Result<void>>> sides;
+  const auto start = [&](auto side) {
+    sides.push_back(std::async(std::launch::async, [side]() -> Result<void> {
+      auto channel = side();
+      if (!channel) return std::unexpected(channel.error());
+      return channel->close(kPatience);  // Each waits for its own peer.
+    }));
+  };
+  for (std::size_t i = 0; i < kCount; ++i) {
+    start([&] { return listener.accept(kPatience); });
+    start([&] { return dial(domain, listener.address(), {.deadline = kPatience}); });
+  }
+  for (auto& each : sides) EXPECT_TRUE(succeeds(each.get()));
+}
+
 TEST_F(RendezvousTest, WorksByNameAndOverIpv6) {
   for (const std::string host : {"localhost", "[::1]"}) {
     const auto listener = Listener::open(domain, host + ":0");
