@@ -116,13 +116,12 @@ TEST_F(Lifetime, InnerScopeMayWaitForTheOuterOnesOperation) {
 TEST_F(Lifetime, InnerScopeFinishesItsOwnAlsoWhenItWaitedForTheOuterOnes) {
   Buffer memory = buffer();
   const auto outcome = channel().scope([&](Scope& outer) {
-    const std::array outside{outer.post(Send{memory.gather()}),
-                             outer.post(Receive{memory.scatter()})};
+    // As many as the inner one has itself: the counts must not cancel out.
+    const auto outside = outer.post(Send{memory.gather()});
     const auto inner = channel().scope([&](Scope& scope) {
       static_cast<void>(scope.post(Send{memory.gather()}));
       script.complete(script.sends[0].id);
-      script.complete(script.receives[0].id, IBV_WC_SUCCESS, IBV_WC_RECV);
-      EXPECT_TRUE(succeeds(scope.wait_all(outside)));
+      EXPECT_TRUE(succeeds(scope.wait(outside)));
       script.empty_polls = 3;
       script.complete(script.sends[1].id);
     });
