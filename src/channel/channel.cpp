@@ -125,7 +125,7 @@ void adopt(ChannelState& state, PreparedQueuePair prepared) {
 
 ChannelState::ChannelState(ChannelOptions chosen, ProtectionDomain in, CompletionChannel channel,
                            CompletionQueue queue)
-    : options(std::move(chosen)),
+    : options(chosen),
       domain(std::move(in)),
       events(std::move(channel)),
       completions(std::move(queue)),
@@ -265,8 +265,10 @@ Result<std::size_t> Channel::poll() noexcept {
   std::size_t total = 0;
   detail::ChannelState& state = *state_;
   if (state.epoll.get() >= 0) {
-    static_cast<void>(state.events.wait(std::chrono::nanoseconds{0}));  // Acknowledges.
-    static_cast<void>(state.completions.arm());  // Before the last poll: none is overlooked.
+    state.acknowledge_events();
+    // Before the last poll, so that none is overlooked. A queue that cannot be armed is broken, and
+    // the poll says so.
+    [[maybe_unused]] const auto armed = state.completions.arm();
   }
   for (;;) {
     const int count = state.drain();

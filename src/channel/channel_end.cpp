@@ -3,6 +3,7 @@
 // to make certain that the device will not touch the memory of an operation any more.
 #include <atomic>
 #include <mutex>
+#include <new>
 #include <vector>
 
 #include "channel/interrupt.hpp"
@@ -29,9 +30,10 @@ Completion flushed(std::uint64_t id) noexcept {
 void quarantine(void* kept, std::size_t buffers) noexcept {
   quarantined += buffers;
   static std::mutex mutex;
-  static auto& all = *new std::vector<void*>;  // Reachable for ever: not a leak.
+  // Reachable for ever: not a leak.
+  static auto* const all = new (std::nothrow) std::vector<void*>;
   const std::lock_guard lock{mutex};
-  all.push_back(kept);
+  if (all != nullptr) all->push_back(kept);
   log(LogLevel::error,
       "a device could not be stopped: a buffer that it may still use is kept for ever");
 }

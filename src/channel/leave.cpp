@@ -28,8 +28,7 @@ void sleep(ChannelState& state, int link, Clock::time_point deadline) noexcept {
                       {.fd = state.events.fd(), .events = POLLIN, .revents = 0},
                       {.fd = state.interrupt->fd, .events = POLLIN, .revents = 0}};
   if (ppoll(sources, 3, &time, nullptr) <= 0 || sources[1].revents == 0) return;
-  // Takes and acknowledges. If it cannot, the next sleep is shorter, and no more than that.
-  [[maybe_unused]] const auto taken = state.events.wait(std::chrono::nanoseconds{0});
+  state.acknowledge_events();
 }
 
 Result<void> exchange_done(ChannelState& state, int link, const BoundedCall& call) noexcept {

@@ -222,7 +222,12 @@ void ChannelState::sleep(std::chrono::steady_clock::time_point until) noexcept {
                       {.fd = interrupt->fd, .events = POLLIN, .revents = 0}};
   // Who ends the channel has heeded the interrupt.
   if (ppoll(sources, cause ? 1 : 2, &time, nullptr) > 0 && sources[0].revents != 0)
-    static_cast<void>(events.wait(std::chrono::nanoseconds{0}));  // Takes and acknowledges.
+    acknowledge_events();
+}
+
+void ChannelState::acknowledge_events() noexcept {
+  // Takes and acknowledges. If it cannot, the next sleep is shorter, and no more than that.
+  [[maybe_unused]] const auto taken = events.wait(std::chrono::nanoseconds{0});
 }
 
 bool ChannelState::heed_interrupts() noexcept {
@@ -250,7 +255,7 @@ bool ChannelState::heed_interrupts() noexcept {
   if (gave_back) {
     expire({.code = Errc::work_failed,
             .operation = "work request",
-            .field = to_string(WorkStatus::flushed).data(),
+            .field = name_of(WorkStatus::flushed),
             .value = static_cast<std::uint64_t>(WorkStatus::flushed)});
     return true;
   }

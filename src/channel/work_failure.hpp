@@ -6,10 +6,15 @@
 
 namespace verbatim::detail {
 
+/// Of a literal, so it ends in 0.
+[[nodiscard]] inline const char* name_of(WorkStatus status) noexcept {
+  return to_string(status).data();  // NOLINT(bugprone-suspicious-stringview-data-usage): see above
+}
+
 [[nodiscard]] inline Error work_failure(const Completion& completion) noexcept {
   return {.code = Errc::work_failed,
           .operation = "work request",
-          .field = to_string(completion.status()).data(),  // Of a literal: it ends in 0.
+          .field = name_of(completion.status()),
           .value = static_cast<std::uint64_t>(completion.status()),
           .limit = completion.vendor_code()};
 }

@@ -38,12 +38,12 @@ std::span<std::byte> Buffer::part(std::size_t offset, std::size_t size) const {
 
 GatherElement Buffer::gather(std::size_t offset, std::size_t size) const& {
   const auto bytes = part(offset, size);
-  return block_->region.gather(bytes);
+  return block_->region.gather(std::span{bytes});
 }
 
 ScatterElement Buffer::scatter(std::size_t offset, std::size_t size) & {
   const auto bytes = part(offset, size);
-  return block_->region.scatter(bytes);
+  return block_->region.scatter(std::span{bytes});
 }
 
 }  // namespace verbatim
