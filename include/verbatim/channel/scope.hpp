@@ -33,12 +33,7 @@
 #include <vector>
 
 #include "verbatim/base/check.hpp"
-#include "verbatim/base/sanitizers.hpp"
 #include "verbatim/channel/operation_core.hpp"
-
-#if VERBATIM_ASAN
-#include <sanitizer/asan_interface.h>
-#endif
 
 namespace verbatim {
 
@@ -159,21 +154,11 @@ class Scope {
   template <class Work>
   VERBATIM_HOT void check_frame(const Work& work) const {
     for (const ibv_sge& element : UnsafeAccess::elements_of(work)) {
-      const std::uintptr_t address = real_address(element.addr);
-      // Heap and static memory lie below the stack, mostly: one compare for them.
-      if (address >= stack_pointer() && address < frame_) [[unlikely]]
-        check_local(address, stack_pointer());
+      // Heap and static memory lie below the stack, mostly: one compare for them. So do locals that
+      // AddressSanitizer keeps on a stack of its own: it is not found there.
+      if (element.addr >= stack_pointer() && element.addr < frame_) [[unlikely]]
+        check_local(element.addr, stack_pointer());
     }
-  }
-  /// AddressSanitizer may keep locals elsewhere, and knows where they belong.
-  VERBATIM_HOT static std::uintptr_t real_address(std::uint64_t address) noexcept {
-#if VERBATIM_ASAN
-    if (void* const fake = __asan_get_current_fake_stack())
-      if (void* const real = __asan_addr_is_in_fake_stack(fake, reinterpret_cast<void*>(address),
-                                                          nullptr, nullptr))
-        return reinterpret_cast<std::uintptr_t>(real);
-#endif
-    return address;
   }
   VERBATIM_HOT static std::uintptr_t stack_pointer() noexcept {
     std::uintptr_t here;
