@@ -111,7 +111,7 @@ Result<void> check_times(const ChannelOptions& options) {
 /// A time limit that can be added to now.
 Timeout bounded(const ChannelState& state, Timeout limit) noexcept {
   return std::min<Timeout>(limit < Timeout::zero() ? state.options.timeout : limit,
-                           std::chrono::hours{24 * 365});
+                           Patience::kLongest);
 }
 
 /// Takes the prepared queue pair over: from now on receives can be posted.

@@ -157,16 +157,8 @@ bool ChannelState::finish_sends(Timeout limit) noexcept {
     return false;
   };
   Patience patience{*this, limit};
-  while (!cause && busy()) {
-    const int count = drain();
-    if (count > 0 || heed_interrupts()) continue;
-    if (count < 0)
-      expire({.code = Errc::device_failed, .operation = "ibv_poll_cq"});
-    else if (patience.is_over())
-      return false;
-    else
-      patience.pause();
-  }
+  while (!cause && busy())
+    if (!look(patience)) return false;
   heed_interrupts();  // The last one may have failed.
   return true;
 }

@@ -7,6 +7,7 @@
 
 #include "channel/frame.hpp"
 #include "channel/interrupt.hpp"
+#include "channel/patience.hpp"
 #include "channel/tcp.hpp"
 #include "provider/fork_guard.hpp"
 #include "verbatim/base/try.hpp"
@@ -16,13 +17,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// The longest sleep: events of the device and a lost wake-up are looked for at least so often.
-constexpr auto kNap = std::chrono::milliseconds{20};
-
 /// Until the peer speaks, the device has something for us, or somebody interrupts.
 void sleep(ChannelState& state, int link, Clock::time_point deadline) noexcept {
   if (state.completions.arm() && state.drain() != 0) return;
-  const auto left = std::clamp<Clock::duration>(deadline - Clock::now(), {}, kNap);
+  const auto left = std::clamp<Clock::duration>(deadline - Clock::now(), {}, Patience::kNap);
   const timespec time{.tv_sec = 0, .tv_nsec = left.count()};
   pollfd sources[] = {{.fd = link, .events = POLLIN, .revents = 0},
                       {.fd = state.events.fd(), .events = POLLIN, .revents = 0},

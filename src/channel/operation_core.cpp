@@ -188,6 +188,18 @@ bool ChannelState::await(Slot& slot, std::uint64_t id, Patience& patience, Memor
   return succeeded;
 }
 
+bool ChannelState::look(Patience& patience) noexcept {
+  const int count = drain();
+  if (count > 0 || heed_interrupts()) return true;
+  if (count < 0) {
+    expire({.code = Errc::device_failed, .operation = "ibv_poll_cq"});
+    return true;
+  }
+  if (patience.is_over()) return false;
+  patience.pause();
+  return true;
+}
+
 /// False: the time was over, and the channel was ended; the slot is not in flight any more.
 bool ChannelState::wait_for(const Slot& slot, Patience& patience) noexcept {
   while (is_in_flight(slot.state)) {
@@ -333,14 +345,7 @@ bool ChannelState::make_room(OperationQueue& queue, std::uint64_t refused, Scope
   Patience patience{*this, kChannelTimeout, since};
   // At least one look: with a free slot here it was the device that had no room.
   do {
-    const int count = drain();
-    if (count > 0 || heed_interrupts()) continue;
-    if (count < 0)
-      expire({.code = Errc::device_failed, .operation = "ibv_poll_cq"});
-    else if (patience.is_over())
-      expire(timed_out());
-    else
-      patience.pause();
+    if (!look(patience)) expire(timed_out());
   } while (queue.free == nullptr && !cause);
   since = patience.start();
   if (cause) record(scope, error);  // It was never posted; the channel knows why.
@@ -349,16 +354,8 @@ bool ChannelState::make_room(OperationQueue& queue, std::uint64_t refused, Scope
 
 void ChannelState::finish(ScopeState& scope) noexcept {
   Patience patience{*this, kChannelTimeout};
-  while (scope.detached != 0) {
-    const int count = drain();
-    if (count > 0 || heed_interrupts()) continue;
-    if (count < 0)
-      expire({.code = Errc::device_failed, .operation = "ibv_poll_cq"});
-    else if (patience.is_over())
-      expire(timed_out());
-    else
-      patience.pause();
-  }
+  while (scope.detached != 0)
+    if (!look(patience)) expire(timed_out());
   collect(send_queue, scope);
   collect(receive_queue, scope);
   // A failure that nobody waited for ends the channel too.

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "base/relax_processor.hpp"
 #include "verbatim/channel/operation_core.hpp"
 
 namespace verbatim::detail {
@@ -46,14 +47,6 @@ class Patience {
   }
 
  private:
-  static void relax_processor() noexcept {
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    asm volatile("yield");
-#endif
-  }
-
   ChannelState& channel_;
   Timeout limit_;
   Clock::time_point start_;  ///< 0: not started.

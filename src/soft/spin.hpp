@@ -7,15 +7,9 @@
 #include <cstdint>
 #include <mutex>
 
-namespace verbatim::engine {
+#include "base/relax_processor.hpp"
 
-inline void relax_processor() noexcept {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield");
-#endif
-}
+namespace verbatim::engine {
 
 /// Pauses at first, then gives the processor away: the holder may need it.
 class Backoff {

@@ -221,6 +221,8 @@ struct ChannelState {
   void file(const ibv_wc* completions, int count) noexcept;
   /// Sleeps until there may be something to do, at most until `until`.
   void sleep(std::chrono::steady_clock::time_point until) noexcept;
+  /// One turn of a wait for what is not a slot of its own. False: the time is over.
+  bool look(Patience& patience) noexcept;
   /// After a wake-up.
   void acknowledge_events() noexcept;
   /// Ends the channel if somebody asked for it or an event says that it is broken.
