@@ -247,9 +247,9 @@ TEST_F(Forged, LengthThatChangesAfterItWasCheckedIsNotBelieved) {
           self.at<std::uint32_t>(queue.ring_offset + next * sizeof(engine::CompletionEntry) +
                                  offsetof(engine::CompletionEntry, byte_count));
       __atomic_store_n(&count, 1u << 30, __ATOMIC_RELAXED);
-      for (unsigned spin = 0; spin < (turn & 63); ++spin) engine::relax_processor();
+      for (unsigned spin = 0; spin < (turn & 63); ++spin) relax_processor();
       __atomic_store_n(&count, kBytes, __ATOMIC_RELAXED);
-      for (unsigned spin = 0; spin < (turn++ >> 6 & 63); ++spin) engine::relax_processor();
+      for (unsigned spin = 0; spin < (turn++ >> 6 & 63); ++spin) relax_processor();
     }
   }};
   unsigned taken = 0;
