@@ -46,10 +46,9 @@ GATES = {
     "channel.blocking": Gate(more_instructions=45),
     "channel.owned": Gate(more_instructions=55),
     "channel.detached": Gate(more_instructions=50),
-    # Guards against growing. The goals are 50, 105 and 30.
-    "channel.scope": Gate(more_instructions=55),
-    "channel.scope_each": Gate(more_instructions=113),
-    "channel.batch": Gate(more_instructions=62, base="raw.batch"),
+    "channel.scope": Gate(more_instructions=50),
+    "channel.scope_each": Gate(more_instructions=105),
+    "channel.batch": Gate(more_instructions=30, base="raw.batch"),
     # The software device does all of the work here, so raw is no measure for it.
     "soft.inprocess": Gate(instructions=250),
 }

@@ -87,17 +87,17 @@ void channel_detached(Fixture& fixture, long operations) {
 
 void channel_batch(Fixture& fixture, long operations) {
   Channel& channel = channel_of(fixture);
-  for (long i = 0; i < operations; i += kGroup) {
-    const auto outcome = channel.scope([&](Scope& scope) {
+  const auto outcome = channel.scope([&](Scope& scope) {
+    for (long i = 0; i < operations; i += kGroup) {
       const auto works = [&]<std::size_t... I>(std::index_sequence<I...>) {
         const auto one = [&](std::size_t) { return Send{fixture.region.gather(fixture.message)}; };
         return std::array<Send<1>, kGroup>{one(I)...};
       }(std::make_index_sequence<kGroup>{});
       const auto done = scope.wait(scope.post(std::span<const Send<1>>{works}));
       if (!done) report(done);
-    });
-    if (!outcome) report(outcome.error().operations.front());
-  }
+    }
+  });
+  if (!outcome) report(outcome.error().operations.front());
 }
 
 }  // namespace verbatim::overhead

@@ -32,6 +32,7 @@ void lay_out(ChannelState& state, OperationQueue& queue, Slot* first, std::uint3
   queue.free = nullptr;
   for (std::uint32_t i = count + 1; i-- > 0;) {
     first[i].queue = &queue;
+    UnsafeAccess::set_ok(first[i].completion);
     if (i < count) queue.release(first[i]);
   }
 }
@@ -51,6 +52,9 @@ void make_slab(ChannelState& state, std::uint32_t sends, std::uint32_t receives)
   state.slab = std::make_unique<Slot[]>(state.mask + 1);
   state.orphans = std::make_unique<Orphan[]>(state.mask + 1);
   state.batch_requests = std::make_unique<ibv_send_wr[]>(sends);
+  for (std::uint32_t i = 0; i + 1 < sends; ++i)
+    state.batch_requests[i].next = &state.batch_requests[i + 1];
+  state.signal_every = std::max(sends / 2, 1u);
   state.slots = state.slab.get();
   // Random, so that a handle of one channel matches nothing in another.
   std::random_device random;
@@ -130,7 +134,7 @@ ChannelState::ChannelState(ChannelOptions chosen, ProtectionDomain in, Completio
       events(std::move(channel)),
       completions(std::move(queue)),
       interrupt(std::make_shared<Interrupt>()) {
-  interrupt->flag = &interrupted;
+  interrupt->channel = this;
   cq = UnsafeAccess::raw(completions);
 }
 
@@ -176,6 +180,7 @@ Result<PreparedChannel> PreparedChannel::create(const ProtectionDomain& domain,
     auto state = std::make_unique<detail::ChannelState>(options, domain, events, std::move(queue));
     detail::make_slab(*state, sends, receives);
     detail::adopt(*state, *std::move(prepared));
+    state->interrupt->admit();
     return PreparedChannel{state.release()};
   }
 }
@@ -195,6 +200,7 @@ Result<Channel> PreparedChannel::connect(const Endpoint& peer) && {
   if (!connected) return std::unexpected(connected.error());
   state_->queue_pair.emplace(*std::move(connected));
   state_->prepared.reset();
+  state_->interrupt->admit();
   return Channel{std::exchange(state_, nullptr)};
 }
 
@@ -395,6 +401,8 @@ Result<PreparedChannel> Channel::recycle() && {
   state.stop.reset();
   state.link = detail::FileDescriptor{};
   state.interrupt->reset();
+  state.end_of_message.store(0);  // Until it is connected.
+  state.interrupt->admit();
   state.cause.reset();
   state.failure.reset();
   state.gave_back = false;

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file How another thread interrupts a channel: a flag for one that works, a file descriptor for
-/// one that sleeps.
+/// \file How another thread interrupts a channel: no post fits any more for one that works, a file
+/// descriptor for one that sleeps.
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cstdint>
 #include <mutex>
+
+#include "verbatim/channel/operation_core.hpp"
 
 namespace verbatim::detail {
 
@@ -22,8 +24,10 @@ struct Interrupt {
 
   void raise() noexcept {
     const std::lock_guard lock{mutex};
-    if (flag == nullptr) return;  // The channel is gone.
-    flag->store(true);
+    if (channel == nullptr) return;  // It is gone.
+    channel->interrupted.store(true);
+    channel->end_of_message.store(0);
+    channel->end_of_elements.store(0);
     const std::uint64_t one = 1;
     // A full counter has woken the sleeper already.
     if (fd >= 0 && write(fd, &one, sizeof one) < 0) return;
@@ -31,18 +35,26 @@ struct Interrupt {
   void reset() noexcept {
     {
       const std::lock_guard lock{mutex};
-      if (flag != nullptr) flag->store(false);  // First: what comes in between then counts.
+      if (channel != nullptr) channel->interrupted.store(false);  // First: what comes then counts.
     }
     std::uint64_t count = 0;
     if (fd >= 0 && read(fd, &count, sizeof count) < 0) count = 0;  // Nothing was there.
   }
+  /// Posts are held against what the queue pair takes, unless somebody was faster.
+  void admit() noexcept {
+    const std::lock_guard lock{mutex};
+    if (channel == nullptr || channel->interrupted.load()) return;
+    if (channel->queue_pair)
+      channel->end_of_message.store(UnsafeAccess::end_of_message(*channel->queue_pair));
+    channel->end_of_elements.store(channel->max_receive_elements + 1);
+  }
   void detach() noexcept {
     const std::lock_guard lock{mutex};
-    flag = nullptr;
+    channel = nullptr;
   }
 
   std::mutex mutex;
-  std::atomic<bool>* flag = nullptr;  ///< In the channel, where each post looks at it.
+  ChannelState* channel = nullptr;
   int fd;  ///< -1 if the system has none left: a sleeper then looks after at most kNap.
 };
 

@@ -50,6 +50,8 @@ void ChannelState::file(const ibv_wc* polled, int count) noexcept {
       slot.queue->release(slot);
       continue;
     }
+    // Inside a batch, to let the device free its places: the last one tells.
+    if (slot.state == SlotState::chained && wc.status == IBV_WC_SUCCESS) continue;
     slot.completion = UnsafeAccess::completion(wc);
     // The first failure is the cause of what follows: it is flushed.
     if (wc.status == IBV_WC_WR_FLUSH_ERR)
@@ -72,9 +74,9 @@ void ChannelState::settle(Slot& slot) noexcept {
       break;
     case SlotState::orphaned: orphan(slot).destroy(orphan(slot).bytes); break;
     case SlotState::batch: slot.state = SlotState::batch_done; return;
-    default:
-      return;  // Chained: only its status counts. Else: a second completion of one operation.
+    default: return;  // Chained: only its status counts.
   }
+  UnsafeAccess::set_ok(slot.completion);
   slot.queue->release(slot);
 }
 
@@ -94,6 +96,15 @@ Ticket ChannelState::refuse(OperationQueue& queue) noexcept {
                        .limit = queue.count});
 }
 
+Ticket ChannelState::refuse_send(PostShape shape) noexcept {
+  if (interrupted.load()) return refuse(send_queue);
+  return park_refusal(UnsafeAccess::refused(*queue_pair, shape));
+}
+Ticket ChannelState::refuse_receive(std::size_t elements) noexcept {
+  if (interrupted.load()) return refuse(receive_queue);
+  return park_refusal(UnsafeAccess::too_many_elements(elements, max_receive_elements));
+}
+
 Ticket ChannelState::park_refusal(const Error& error) noexcept {
   const std::uint64_t number =
       (refusal_count.fetch_add(1, std::memory_order_relaxed) + 1) & kRefusalNumbers;
@@ -109,17 +120,20 @@ Error ChannelState::refusal(std::uint64_t id) noexcept {
   return {.code = static_cast<Errc>(id & (kRefused - 1)), .operation = "post"};
 }
 
-Ticket ChannelState::finish_batch(std::size_t count, Slot& first, Slot& last) noexcept {
+Ticket ChannelState::finish_batch(ibv_send_wr& last_request, Slot& first, Slot& last) noexcept {
+  ibv_send_wr* const requests = batch_requests.get();
   // A signal at least for every half of the queue, so that the device can free its places.
-  const std::size_t every = std::max<std::size_t>(send_queue.count / 2, 1);
-  for (std::size_t i = every; i < count; i += every)
-    batch_requests[i - 1].send_flags |= IBV_SEND_SIGNALED;
-  batch_requests[count - 1].send_flags |= IBV_SEND_SIGNALED;
+  const std::ptrdiff_t end = &last_request - requests;
+  for (std::ptrdiff_t i = signal_every - 1; i < end; i += signal_every)
+    requests[i].send_flags |= IBV_SEND_SIGNALED;
+  last_request.send_flags |= IBV_SEND_SIGNALED;
+  ibv_send_wr* const behind = std::exchange(last_request.next, nullptr);
   last.state = SlotState::batch;
   send_queue.free = std::exchange(last.next, &first);
   ibv_send_wr* rejected = nullptr;
-  if (const int failed = raw->context->ops.post_send(raw, batch_requests.get(), &rejected))
-      [[unlikely]]
+  const int failed = raw->context->ops.post_send(raw, requests, &rejected);
+  last_request.next = behind;
+  if (failed != 0) [[unlikely]]
     return batch_refused(last, failed, rejected);
   return {&last, last.id};
 }
@@ -127,14 +141,13 @@ Ticket ChannelState::finish_batch(std::size_t count, Slot& first, Slot& last) no
 Ticket ChannelState::batch_refused(Slot& last, int os_error, const ibv_send_wr* rejected) noexcept {
   Error error = UnsafeAccess::post_failed(raw->context, "ibv_post_send", os_error);
   Slot* const first = last.next;
+  last.state = SlotState::chained;
   if (rejected == batch_requests.get()) {
-    last.state = SlotState::free;
     last.next = std::exchange(send_queue.free, first);
     return park_refusal(error);
   }
   // The device took a part, unsignaled (or does not say): only a flush can end it. Not
   // `would_block`: trying again would send that part twice.
-  last.state = SlotState::chained;
   error.code = Errc::device_failed;
   error.field = "a batch was taken in part";
   expire(error);
@@ -153,6 +166,7 @@ bool ChannelState::is_ready(const Slot& slot, std::uint64_t id) noexcept {
 }
 
 bool ChannelState::await(Slot& slot, std::uint64_t id, Timeout limit, Memory memory) noexcept {
+  if (slot.state == SlotState::batch && slot.id == id && arrived_batch(slot)) return true;
   Patience patience{*this, limit};
   return await(slot, id, patience, memory);
 }
@@ -290,13 +304,31 @@ void ChannelState::take(Slot& slot) noexcept {
   if (closed && --parked == 0) delete this;
 }
 
-bool ChannelState::take_batch(Slot& last) noexcept {
-  const Completion result = first_failure_of(last);
+/// Back to the free list, all at once.
+void ChannelState::release_batch(Slot& last) noexcept {
   // The others' ids need not change: nobody has a handle to them, and what the device says of them
   // it says before this one.
   last.id += kGeneration;
   last.state = SlotState::free;
   last.next = std::exchange(send_queue.free, last.next);
+}
+
+/// As arrived_fresh(), of a batch.
+bool ChannelState::arrived_batch(Slot& last) noexcept {
+  ibv_wc polled[kPollBatch];
+  const int count = cq->context->ops.poll_cq(cq, kPollBatch, polled);
+  if (count != 1 || polled[0].wr_id != last.id || polled[0].status != IBV_WC_SUCCESS) {
+    if (count > 0) file(polled, count);
+    return false;
+  }
+  last_result.completion = UnsafeAccess::completion(polled[0]);
+  release_batch(last);
+  return true;
+}
+
+bool ChannelState::take_batch(Slot& last) noexcept {
+  const Completion result = first_failure_of(last);
+  release_batch(last);
   last_result.completion = result;
   if (result.ok()) return true;
   last_result.error = work_failure(result);
@@ -365,9 +397,7 @@ void ChannelState::finish(ScopeState& scope) noexcept {
 /// Over the queue's own slots, until the scope's last handle: a stack keeps busy slots in front.
 void ChannelState::collect(OperationQueue& queue, ScopeState& scope) noexcept {
   for (Slot* slot = queue.first; scope.handles != 0 && slot != queue.first + queue.count; ++slot) {
-    if (slot->scope != &scope || slot->state == SlotState::free ||
-        slot->state == SlotState::chained)
-      continue;
+    if (slot->scope != &scope || slot->state <= SlotState::chained) continue;
     if (!await(*slot, slot->id, kChannelTimeout, Memory::borrowed))
       record(scope, last_result.error);
     --scope.handles;

@@ -29,7 +29,7 @@ int post_send(ibv_qp*, ibv_send_wr* wr, ibv_send_wr** rejected) {
       if (active->name_rejected) *rejected = wr;
       return refusal;
     }
-    active->sends.push_back({wr->wr_id, wr->num_sge, wr->send_flags, active->state});
+    active->sends.push_back({wr->wr_id, wr->num_sge, active->state, wr->send_flags, wr->opcode});
     if (marker) come_back(wr->wr_id, true);
   }
   return 0;
@@ -41,7 +41,7 @@ int post_receive(ibv_qp*, ibv_recv_wr* wr, ibv_recv_wr** rejected) {
     *rejected = wr;
     return refusal;
   }
-  active->receives.push_back({wr->wr_id, wr->num_sge, 0, active->state});
+  active->receives.push_back({wr->wr_id, wr->num_sge, active->state});
   if (marker) come_back(wr->wr_id, true);
   return 0;
 }

@@ -21,8 +21,9 @@ struct Script {
   struct Request {
     std::uint64_t id;
     int elements;
-    unsigned flags;  ///< Of a send.
     ibv_qp_state state;
+    unsigned flags = 0;  ///< Of a send, as the opcode.
+    ibv_wr_opcode opcode = IBV_WR_SEND;
   };
   std::vector<Request> sends{};
   std::vector<Request> receives{};

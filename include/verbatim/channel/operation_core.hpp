@@ -14,6 +14,7 @@
 
 #include <array>
 #include <atomic>
+#include <bit>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -61,10 +62,15 @@ struct OperationQueue;
 struct ChannelState;
 
 /// What a scope still has to see.
-struct ScopeState {
+struct Outstanding {
   std::uint32_t handles = 0;
   std::uint32_t detached = 0;
+};
+struct ScopeState : Outstanding {
   std::unique_ptr<std::vector<Error>> failures{};  ///< Null while nothing has failed.
+  [[nodiscard]] bool busy() const noexcept {
+    return std::bit_cast<std::uint64_t>(static_cast<const Outstanding&>(*this)) != 0;
+  }
 };
 
 struct alignas(64) Slot {
@@ -74,7 +80,7 @@ struct alignas(64) Slot {
   ScopeState* scope = nullptr;      ///< Whose count a scoped operation lowers.
   void* waiter = nullptr;           ///< Room for who waits otherwise than by polling.
   SlotState state = SlotState::free;
-  Completion completion;  ///< When done.
+  Completion completion;  ///< When done. Not a failure while the slot is free.
 };
 
 /// The buffer of a dropped handle, until its completion. Beside the slab: it is rarely needed.
@@ -153,15 +159,19 @@ struct ChannelState {
   // The straight path reads these.
   OperationQueue send_queue;
   OperationQueue receive_queue;
-  std::atomic<bool> interrupted{false};
+  // What a post is held against. From an interrupt on nothing fits any more, so that one compare
+  // asks for both.
+  std::atomic<std::uint64_t> end_of_message{0};   ///< Messages are shorter.
+  std::atomic<std::uint32_t> end_of_elements{0};  ///< Receives have fewer elements.
   ibv_qp* raw = nullptr;
   ibv_cq* cq = nullptr;
   Slot* slots = nullptr;
   std::uint64_t mask = 0;
-  std::uint32_t max_receive_elements = 0;
   std::optional<QueuePair> queue_pair{};  ///< From connect() on.
 
   // The rest is for the cold path.
+  std::atomic<bool> interrupted{false};
+  std::uint32_t max_receive_elements = 0;
   ChannelOptions options;
   ProtectionDomain domain;
   CompletionChannel events;
@@ -169,7 +179,8 @@ struct ChannelState {
   std::optional<PreparedQueuePair> prepared{};
   std::unique_ptr<Slot[]> slab{};
   std::unique_ptr<Orphan[]> orphans{};
-  std::unique_ptr<ibv_send_wr[]> batch_requests{};
+  std::unique_ptr<ibv_send_wr[]> batch_requests{};  ///< Chained for ever.
+  std::ptrdiff_t signal_every = 1;                  ///< So many requests of a batch.
   std::optional<Buffer> atomic_result{};
   std::shared_ptr<Interrupt> interrupt{};
   FileDescriptor epoll{};  ///< Of fd(): made when first asked for.
@@ -203,8 +214,9 @@ struct ChannelState {
   [[nodiscard]] Ticket post(const Receive<N>& work, SlotState state, ScopeState* scope = nullptr,
                             std::uint32_t* count = nullptr) noexcept;
   /// All of `works` with one doorbell and one handle; nothing is posted if they do not all fit.
-  template <SendWork Work>
-  [[nodiscard]] Ticket post_batch(std::span<const Work> works, ScopeState* scope) noexcept;
+  /// Calls `look` with each of them first.
+  template <SendWork Work, std::invocable<const Work&> Look>
+  [[nodiscard]] Ticket post_batch(std::span<const Work> works, ScopeState* scope, Look look);
 
   /// The straight path of a wait: one poll brings exactly the awaited completion.
   [[nodiscard]] bool arrived_fresh(Slot& slot, std::uint64_t id, Completion& out) noexcept;
@@ -229,6 +241,8 @@ struct ChannelState {
   bool heed_interrupts() noexcept;
 
   VERBATIM_COLD Ticket refuse(OperationQueue& queue) noexcept;
+  VERBATIM_COLD Ticket refuse_send(PostShape shape) noexcept;
+  VERBATIM_COLD Ticket refuse_receive(std::size_t elements) noexcept;
   /// Not in the channel, which a refused handle may outlive: of this thread's last refusals all is
   /// known, of others the code.
   VERBATIM_COLD static Ticket park_refusal(const Error& error) noexcept;
@@ -256,12 +270,17 @@ struct ChannelState {
   void close() noexcept;
 
  private:
-  [[nodiscard]] Ticket finish_batch(std::size_t count, Slot& first, Slot& last) noexcept;
+  template <SendWork Work, class Options>
+  bool encode_unsignaled(const Work& work, const Options& chosen, std::uint64_t end,
+                         ibv_send_wr& wr) noexcept;
+  [[nodiscard]] Ticket finish_batch(ibv_send_wr& last_request, Slot& first, Slot& last) noexcept;
   VERBATIM_COLD Ticket batch_refused(Slot& last, int os_error,
                                      const ibv_send_wr* rejected) noexcept;
+  bool arrived_batch(Slot& last) noexcept;
   bool wait_for(const Slot& slot, Patience& patience) noexcept;
   void take(Slot& slot) noexcept;
   bool take_batch(Slot& last) noexcept;
+  void release_batch(Slot& last) noexcept;
   [[nodiscard]] static Completion first_failure_of(const Slot& last) noexcept;
   void settle(Slot& slot) noexcept;
   void collect(OperationQueue& queue, ScopeState& scope) noexcept;
@@ -276,16 +295,18 @@ template <SendWork Work>
 VERBATIM_HOT Ticket ChannelState::post(const Work& work, SlotState state, ScopeState* scope,
                                        std::uint32_t* count) noexcept {
   Slot* const slot = send_queue.free;
-  if (slot == nullptr || interrupted.load(std::memory_order_relaxed)) [[unlikely]]
+  if (slot == nullptr) [[unlikely]]
     return refuse(send_queue);
-  if (!UnsafeAccess::accepts(*queue_pair, UnsafeAccess::shape(work))) [[unlikely]]
-    return park_refusal(UnsafeAccess::refused(*queue_pair, UnsafeAccess::shape(work)));
+  if (!UnsafeAccess::accepts(*queue_pair, UnsafeAccess::shape(work),
+                             end_of_message.load(std::memory_order_acquire))) [[unlikely]]
+    return refuse_send(UnsafeAccess::shape(work));
   const std::uint64_t id = slot->id;
   slot->state = state;
   slot->scope = scope;
   ibv_send_wr wr;
   ibv_send_wr* rejected;
   UnsafeAccess::encode(work, wr);
+  wr.next = nullptr;
   ibv_sge element;
   UnsafeAccess::copy_single<Work>(wr, element);
   wr.send_flags |= IBV_SEND_SIGNALED;  // Unsignaled work exists in batches only.
@@ -303,16 +324,17 @@ template <std::size_t N>
 VERBATIM_HOT Ticket ChannelState::post(const Receive<N>& work, SlotState state, ScopeState* scope,
                                        std::uint32_t* count) noexcept {
   Slot* const slot = receive_queue.free;
-  if (slot == nullptr || interrupted.load(std::memory_order_relaxed)) [[unlikely]]
+  if (slot == nullptr) [[unlikely]]
     return refuse(receive_queue);
-  if (work.into.size() > max_receive_elements) [[unlikely]]
-    return park_refusal(UnsafeAccess::too_many_elements(work.into.size(), max_receive_elements));
+  if (work.into.size() >= end_of_elements.load(std::memory_order_acquire)) [[unlikely]]
+    return refuse_receive(work.into.size());
   const std::uint64_t id = slot->id;
   slot->state = state;
   slot->scope = scope;
   ibv_recv_wr wr;
   ibv_recv_wr* rejected;
   UnsafeAccess::encode(work, wr);
+  wr.next = nullptr;
   ibv_sge element;
   UnsafeAccess::copy_single<Receive<N>>(wr, element);
   wr.wr_id = id;
@@ -325,33 +347,45 @@ VERBATIM_HOT Ticket ChannelState::post(const Receive<N>& work, SlotState state, 
   return {slot, id};
 }
 
-template <SendWork Work>
-Ticket ChannelState::post_batch(std::span<const Work> works, ScopeState* scope) noexcept {
+template <SendWork Work, class Options>
+VERBATIM_HOT bool ChannelState::encode_unsignaled(const Work& work, const Options& chosen,
+                                                  std::uint64_t end, ibv_send_wr& wr) noexcept {
+  if (!UnsafeAccess::accepts(*queue_pair, UnsafeAccess::shape(work, chosen), end)) [[unlikely]]
+    return false;
+  UnsafeAccess::encode(work, chosen, wr);
+  wr.send_flags &= ~unsigned{IBV_SEND_SIGNALED};
+  return true;
+}
+
+template <SendWork Work, std::invocable<const Work&> Look>
+Ticket ChannelState::post_batch(std::span<const Work> works, ScopeState* scope, Look look) {
   if (works.empty()) [[unlikely]]
     return park_refusal({.code = Errc::invalid_argument, .operation = "post", .field = "works"});
-  if (send_queue.free == nullptr || interrupted.load(std::memory_order_relaxed)) [[unlikely]]
-    return refuse(send_queue);
+  const std::uint64_t end = end_of_message.load(std::memory_order_acquire);
   Slot* const first = send_queue.free;
   Slot* slot = first;
   ibv_send_wr* wr = batch_requests.get();
   const Work* work = works.data();
   const Work* const last = work + works.size() - 1;
+  // The slots stay in the free list until the device has everything: what was done to them does no
+  // harm there.
   for (;; ++work, ++wr, slot = slot->next) {
-    // What was done to the slots so far does no harm: they are still in the free list.
+    look(*work);
     if (slot == nullptr) [[unlikely]]
       return refuse(send_queue);
-    if (!UnsafeAccess::accepts(*queue_pair, UnsafeAccess::shape(*work))) [[unlikely]]
-      return park_refusal(UnsafeAccess::refused(*queue_pair, UnsafeAccess::shape(*work)));
+    // Options that are known when this is compiled fold away.
+    using Options = decltype(work->options);
+    const bool taken = UnsafeAccess::are_plain(work->options)
+                           ? encode_unsignaled(*work, Options{}, end, *wr)
+                           : encode_unsignaled(*work, work->options, end, *wr);
+    if (!taken) [[unlikely]]
+      return refuse_send(UnsafeAccess::shape(*work));
     slot->state = SlotState::chained;
-    UnsafeAccess::set_ok(slot->completion);
-    UnsafeAccess::encode(*work, *wr);
     wr->wr_id = slot->id;
     if (work == last) break;
-    wr->send_flags &= ~unsigned{IBV_SEND_SIGNALED};
-    wr->next = wr + 1;
   }
   slot->scope = scope;
-  return finish_batch(works.size(), *first, *slot);
+  return finish_batch(*wr, *first, *slot);
 }
 
 VERBATIM_HOT bool ChannelState::arrived_fresh(Slot& slot, std::uint64_t id,

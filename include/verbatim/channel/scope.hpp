@@ -74,8 +74,8 @@ class Scope {
   /// the queue has not room for all of it, nothing is posted (`would_block`).
   template <SendWork Work>
   Operation post(std::span<const Work> works) {
-    for (const Work& work : works) check_frame(work);
-    const detail::Ticket ticket = channel_.post_batch(works, &state_);
+    const detail::Ticket ticket =
+        channel_.post_batch(works, &state_, [this](const Work& work) { check_frame(work); });
     if (!ticket.refused()) [[likely]]
       ++state_.handles;
     return Operation{ticket.id};
@@ -133,7 +133,7 @@ class Scope {
   }
 
   void finish() noexcept {
-    if ((state_.handles | state_.detached) != 0) [[unlikely]]
+    if (state_.busy()) [[unlikely]]
       channel_.finish(state_);
   }
   VERBATIM_COLD Error failed(Operation operation) noexcept {
@@ -180,9 +180,9 @@ class Scope {
     return std::invoke(body, scope);
   }
 
+  detail::ScopeState state_;  // First: slots point at it.
   detail::ChannelState& channel_;
-  detail::ScopeState state_;
-  std::uintptr_t frame_ = 0;
+  std::uintptr_t frame_;  // From run() on, which is before anybody sees the scope.
 };
 
 namespace detail {

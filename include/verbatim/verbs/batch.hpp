@@ -46,6 +46,7 @@ class RequestList {
       return std::unexpected(UnsafeAccess::too_many_elements(elements, ElementsPerRequest));
     Request& request = requests_[size_];
     UnsafeAccess::encode(work, request);
+    request.next = nullptr;
     auto& copies = elements_[size_];
     for (std::size_t i = 0; i < elements; ++i) copies[i] = request.sg_list[i];
     request.sg_list = copies.data();
@@ -112,7 +113,8 @@ class SendBatch : public RequestList<ibv_send_wr, Capacity, ElementsPerRequest> 
   template <SendWork Work>
   [[nodiscard]] Result<void> add(const Work& work, WrId id) noexcept {
     const PostShape shape = UnsafeAccess::shape(work);
-    if (!UnsafeAccess::accepts(queue_pair_, shape)) [[unlikely]]
+    if (!UnsafeAccess::accepts(queue_pair_, shape, UnsafeAccess::end_of_message(queue_pair_)))
+        [[unlikely]]
       return std::unexpected(UnsafeAccess::refused(queue_pair_, shape));
     return this->append(work, shape.elements, id);
   }

@@ -14,7 +14,9 @@
 #include <array>
 #include <bit>
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <span>
 
 #include "verbatim/base/annotations.hpp"
@@ -63,67 +65,82 @@ struct UnsafeAccess {
   }
 
   template <std::size_t N>
-  static PostShape shape(const Send<N>& work) noexcept {
-    return {PostShape::Kind::send, work.options.inlined, work.from.size(), bytes(work.from),
+  static PostShape shape(const Send<N>& work, const SendOptions& options) noexcept {
+    return {PostShape::Kind::send, options.inlined, work.from.size(), bytes(work.from),
             ~std::uint64_t{0}};
   }
   template <std::size_t N>
-  static PostShape shape(const Datagram<N>& work) noexcept {
-    return {PostShape::Kind::datagram, work.options.inlined, work.from.size(), bytes(work.from),
+  static PostShape shape(const Datagram<N>& work, const SendOptions& options) noexcept {
+    return {PostShape::Kind::datagram, options.inlined, work.from.size(), bytes(work.from),
             ~std::uint64_t{0}};
   }
   template <std::size_t N>
-  static PostShape shape(const Write<N>& work) noexcept {
-    return {PostShape::Kind::write, work.options.inlined, work.from.size(), bytes(work.from),
+  static PostShape shape(const Write<N>& work, const SendOptions& options) noexcept {
+    return {PostShape::Kind::write, options.inlined, work.from.size(), bytes(work.from),
             work.to.region.length};
   }
   template <std::size_t N>
-  static PostShape shape(const Read<N>& work) noexcept {
+  static PostShape shape(const Read<N>& work, const ReadOptions&) noexcept {
     return {PostShape::Kind::read, false, work.into.size(), bytes(work.into),
             work.from.region.length};
   }
-  static PostShape shape(const CompareSwap& work) noexcept { return atomic(work.into); }
-  static PostShape shape(const FetchAdd& work) noexcept { return atomic(work.into); }
-  static PostShape atomic(const ScatterElement& into) noexcept {
-    return {PostShape::Kind::atomic, false, 1, into.size_bytes(), 8};
+  static PostShape shape(const CompareSwap& work, const ReadOptions&) noexcept {
+    return atomic(work.into);
+  }
+  static PostShape shape(const FetchAdd& work, const ReadOptions&) noexcept {
+    return atomic(work.into);
+  }
+  template <class Work>
+  static PostShape shape(const Work& work) noexcept
+    requires requires { shape(work, work.options); }
+  {
+    return shape(work, work.options);
   }
 
   // Only the fields that an opcode needs are written: zeroing all 128 bytes of an ibv_send_wr is
-  // `rep stosq` with g++, which costs more than the rest of the post.
+  // `rep stosq` with g++, which costs more than the rest of the post. `next` is the caller's. The
+  // options are the work's, or equal ones that are known when this is compiled.
   template <std::size_t N>
-  static void encode(const Send<N>& work, ibv_send_wr& wr) noexcept {
-    encode_outgoing(work.from, work.options, IBV_WR_SEND, IBV_WR_SEND_WITH_IMM, wr);
+  static void encode(const Send<N>& work, const SendOptions& options, ibv_send_wr& wr) noexcept {
+    encode_outgoing(work.from, options, IBV_WR_SEND, IBV_WR_SEND_WITH_IMM, wr);
   }
   template <std::size_t N>
-  static void encode(const Datagram<N>& work, ibv_send_wr& wr) noexcept {
-    encode_outgoing(work.from, work.options, IBV_WR_SEND, IBV_WR_SEND_WITH_IMM, wr);
+  static void encode(const Datagram<N>& work, const SendOptions& options,
+                     ibv_send_wr& wr) noexcept {
+    encode_outgoing(work.from, options, IBV_WR_SEND, IBV_WR_SEND_WITH_IMM, wr);
     wr.wr.ud.ah = work.to.raw_;
     wr.wr.ud.remote_qpn = std::to_underlying(work.queue_pair);
     wr.wr.ud.remote_qkey = std::to_underlying(work.queue_key);
   }
   template <std::size_t N>
-  static void encode(const Write<N>& work, ibv_send_wr& wr) noexcept {
-    encode_outgoing(work.from, work.options, IBV_WR_RDMA_WRITE, IBV_WR_RDMA_WRITE_WITH_IMM, wr);
+  static void encode(const Write<N>& work, const SendOptions& options, ibv_send_wr& wr) noexcept {
+    encode_outgoing(work.from, options, IBV_WR_RDMA_WRITE, IBV_WR_RDMA_WRITE_WITH_IMM, wr);
     encode_remote(work.to.region, wr);
   }
   template <std::size_t N>
-  static void encode(const Read<N>& work, ibv_send_wr& wr) noexcept {
-    encode_incoming(elements(work.into), work.into.size(), work.options, IBV_WR_RDMA_READ, wr);
+  static void encode(const Read<N>& work, const ReadOptions& options, ibv_send_wr& wr) noexcept {
+    encode_incoming(elements(work.into), work.into.size(), options, IBV_WR_RDMA_READ, wr);
     encode_remote(work.from.region, wr);
   }
-  static void encode(const CompareSwap& work, ibv_send_wr& wr) noexcept {
-    encode_atomic(work.into, work.at, work.options, IBV_WR_ATOMIC_CMP_AND_SWP, wr);
+  static void encode(const CompareSwap& work, const ReadOptions& options,
+                     ibv_send_wr& wr) noexcept {
+    encode_atomic(work.into, work.at, options, IBV_WR_ATOMIC_CMP_AND_SWP, wr);
     wr.wr.atomic.compare_add = work.compare;
     wr.wr.atomic.swap = work.swap;
   }
-  static void encode(const FetchAdd& work, ibv_send_wr& wr) noexcept {
-    encode_atomic(work.into, work.at, work.options, IBV_WR_ATOMIC_FETCH_AND_ADD, wr);
+  static void encode(const FetchAdd& work, const ReadOptions& options, ibv_send_wr& wr) noexcept {
+    encode_atomic(work.into, work.at, options, IBV_WR_ATOMIC_FETCH_AND_ADD, wr);
     wr.wr.atomic.compare_add = work.add;
     wr.wr.atomic.swap = 0;
   }
+  template <class Work>
+  static void encode(const Work& work, ibv_send_wr& wr) noexcept
+    requires requires { encode(work, work.options, wr); }
+  {
+    encode(work, work.options, wr);
+  }
   template <std::size_t N>
   static void encode(const Receive<N>& work, ibv_recv_wr& wr) noexcept {
-    wr.next = nullptr;
     wr.sg_list = elements(work.into);
     wr.num_sge = static_cast<int>(work.into.size());
   }
@@ -133,21 +150,25 @@ struct UnsafeAccess {
   template <class Work, class Request>
   VERBATIM_HOT static void copy_single(Request& wr, ibv_sge& copy) noexcept {
     if constexpr (detail::kElements<Work> == 1) {
-      copy = *wr.sg_list;
+      // By field: as a whole, g++ 12 builds the work in memory to copy it from there.
+      copy.addr = wr.sg_list->addr;
+      copy.length = wr.sg_list->length;
+      copy.lkey = wr.sg_list->lkey;
       wr.sg_list = &copy;
     }
   }
 
-  /// Everything that the device would refuse without saying why.
-  VERBATIM_HOT static bool accepts(const QueuePair& queue_pair, const PostShape& shape) noexcept {
+  /// Everything that the device would refuse without saying why. `end_of_message` is
+  /// end_of_message(queue_pair), or 0 from who takes no work at all.
+  VERBATIM_HOT static bool accepts(const QueuePair& queue_pair, const PostShape& shape,
+                                   std::uint64_t end_of_message) noexcept {
     const QueuePairLimits& limits = queue_pair.limits_;
     // Every queue pair takes one element.
     if (shape.elements > 1 && shape.elements > limits.max_send_elements) [[unlikely]]
       return false;
     // Also refuses what has no address where one is needed: the end is 0 there.
     if (shape.kind == PostShape::Kind::datagram ? shape.bytes > limits.max_message_bytes
-                                                : shape.bytes >= queue_pair.end_of_message_)
-        [[unlikely]]
+                                                : shape.bytes >= end_of_message) [[unlikely]]
       return false;
     if (shape.inlined && shape.bytes > limits.max_inline_bytes) [[unlikely]]
       return false;
@@ -156,6 +177,10 @@ struct UnsafeAccess {
     if (shape.kind == PostShape::Kind::read) return queue_pair.reads_;
     if (shape.kind == PostShape::Kind::atomic) return queue_pair.atomics_ && shape.bytes == 8;
     return true;
+  }
+  /// All messages are shorter.
+  static std::uint64_t end_of_message(const QueuePair& queue_pair) noexcept {
+    return queue_pair.end_of_message_;
   }
   VERBATIM_COLD static Error refused(const QueuePair& queue_pair, PostShape shape) noexcept;
   VERBATIM_COLD static Error too_many_elements(std::size_t count, std::size_t limit) noexcept;
@@ -196,14 +221,30 @@ struct UnsafeAccess {
     else
       return {&work.into.sge_, 1};
   }
+  /// Whether none was given, as with most requests: all of them in one compare.
+  VERBATIM_HOT static bool are_plain(const SendOptions& options) noexcept {
+    // Behind the value of the immediate: whether there is one, then the four flags.
+    static_assert(sizeof(SendOptions) == 12 && offsetof(SendOptions, inlined) == 8);
+    const auto from = [](const SendOptions& given) {
+      std::uint64_t word;
+      std::memcpy(&word, reinterpret_cast<const std::byte*>(&given) + 4, sizeof word);
+      return word;
+    };
+    return from(options) == from(SendOptions{});
+  }
+  VERBATIM_HOT static bool are_plain(const ReadOptions& options) noexcept {
+    return options.signaled && !options.fenced;
+  }
   static Result<void> modify(QueuePair& queue_pair, ibv_qp_attr& attributes, unsigned mask);
 
  private:
+  static PostShape atomic(const ScatterElement& into) noexcept {
+    return {PostShape::Kind::atomic, false, 1, into.size_bytes(), 8};
+  }
   template <std::size_t N>
   static void encode_outgoing(const ElementList<GatherElement, N>& from, const SendOptions& options,
                               ibv_wr_opcode plain, ibv_wr_opcode with_immediate,
                               ibv_send_wr& wr) noexcept {
-    wr.next = nullptr;
     wr.sg_list = elements(from);
     wr.num_sge = static_cast<int>(from.size());
     wr.opcode = options.immediate ? with_immediate : plain;
@@ -222,7 +263,6 @@ struct UnsafeAccess {
   }
   static void encode_incoming(ibv_sge* list, std::size_t count, const ReadOptions& options,
                               ibv_wr_opcode opcode, ibv_send_wr& wr) noexcept {
-    wr.next = nullptr;
     wr.sg_list = list;
     wr.num_sge = static_cast<int>(count);
     wr.opcode = opcode;
@@ -256,11 +296,13 @@ template <SendWork Work>
 [[nodiscard]] VERBATIM_HOT Result<void> post(QueuePair& queue_pair, const Work& work,
                                              WrId id) noexcept {
   // The shape is computed twice so that, on the path that is taken, it is never in memory.
-  if (!UnsafeAccess::accepts(queue_pair, UnsafeAccess::shape(work))) [[unlikely]]
+  if (!UnsafeAccess::accepts(queue_pair, UnsafeAccess::shape(work),
+                             UnsafeAccess::end_of_message(queue_pair))) [[unlikely]]
     return std::unexpected(UnsafeAccess::refused(queue_pair, UnsafeAccess::shape(work)));
   ibv_send_wr wr;
   ibv_send_wr* rejected;
   UnsafeAccess::encode(work, wr);
+  wr.next = nullptr;
   ibv_sge element;
   UnsafeAccess::copy_single<Work>(wr, element);
   wr.wr_id = std::to_underlying(id);
@@ -283,6 +325,7 @@ template <class Queue, std::size_t N>
   ibv_recv_wr wr;
   ibv_recv_wr* rejected;
   UnsafeAccess::encode(work, wr);
+  wr.next = nullptr;
   ibv_sge element;
   UnsafeAccess::copy_single<Receive<N>>(wr, element);
   wr.wr_id = std::to_underlying(id);
@@ -301,6 +344,7 @@ template <std::size_t N>
   ibv_recv_wr wr;
   ibv_recv_wr* rejected;
   UnsafeAccess::encode(work, wr);
+  wr.next = nullptr;
   ibv_sge element;
   UnsafeAccess::copy_single<Receive<N>>(wr, element);
   wr.wr_id = std::to_underlying(id);

@@ -23,15 +23,15 @@ namespace verbatim {
 class Immediate {
  public:
   constexpr Immediate() noexcept = default;
-  constexpr Immediate(std::uint32_t value) noexcept : value_(value), has_value_(true) {}
-  [[nodiscard]] constexpr bool has_value() const noexcept { return has_value_; }
-  [[nodiscard]] constexpr explicit operator bool() const noexcept { return has_value_; }
+  constexpr Immediate(std::uint32_t value) noexcept : value_(value), has_value_(1) {}
+  [[nodiscard]] constexpr bool has_value() const noexcept { return has_value_ != 0; }
+  [[nodiscard]] constexpr explicit operator bool() const noexcept { return has_value_ != 0; }
   /// 0 if there is none.
   [[nodiscard]] constexpr std::uint32_t operator*() const noexcept { return value_; }
 
  private:
   std::uint32_t value_ = 0;
-  bool has_value_ = false;
+  std::uint32_t has_value_ = 0;  // Not bool: no padding, see UnsafeAccess::are_plain().
 };
 
 struct SendOptions {

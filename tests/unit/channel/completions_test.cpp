@@ -319,5 +319,47 @@ TEST_F(Batches, InFlightAtTheEndAreParkedWithTheFirstFailure) {
   EXPECT_EQ(channel().free_sends(), 8u);
 }
 
+/// The slot of a failed operation is used again before the channel ends.
+TEST_F(Batches, KnowNothingOfEarlierFailures) {
+  Buffer other = buffer();
+  const auto outcome = channel().scope([&](Scope& scope) {
+    scope.post_detached(Send{memory.gather()});
+    const auto waited = scope.post(Receive{other.scatter()});
+    script.complete(script.sends[0].id, IBV_WC_REM_OP_ERR);
+    script.complete(script.receives[0].id, IBV_WC_SUCCESS, IBV_WC_RECV);
+    EXPECT_TRUE(succeeds(scope.wait(waited)));
+    const auto operation = scope.post(std::span{std::as_const(works)});
+    ASSERT_EQ(script.sends[1].id & 0xff, script.sends[0].id & 0xff) << "not the same slot";
+    script.complete(script.sends[2].id, IBV_WC_REM_ACCESS_ERR);
+    script.complete(script.sends[5].id, IBV_WC_WR_FLUSH_ERR);
+    const auto done = scope.wait(operation);
+    ASSERT_TRUE(fails_with(done, Errc::work_failed));
+    EXPECT_EQ(done.error().value, static_cast<std::uint64_t>(WorkStatus::remote_access));
+  });
+  ASSERT_FALSE(outcome.has_value());
+  EXPECT_EQ(outcome.error().operations.size(), 1u);
+}
+
+TEST_F(Batches, KeepTheOptionsOfEachRequest) {
+  works[1].options = {.immediate = 0x01020304};
+  works[2].options = {.inlined = true};
+  works[3].options = {.fenced = true, .solicited = true, .signaled = false};
+  const auto outcome = channel().scope([&](Scope& scope) {
+    const auto operation = scope.post(std::span{std::as_const(works)});
+    ASSERT_EQ(script.sends.size(), 5u);
+    const unsigned flags[] = {0, 0, IBV_SEND_INLINE, IBV_SEND_FENCE | IBV_SEND_SOLICITED,
+                              IBV_SEND_SIGNALED};
+    for (std::size_t i = 0; i < 5; ++i) {
+      // A queue of eight is signaled at its half, too.
+      const unsigned half = i == 3 ? unsigned{IBV_SEND_SIGNALED} : 0;
+      EXPECT_EQ(script.sends[i].flags, flags[i] | half) << i;
+      EXPECT_EQ(script.sends[i].opcode, i == 1 ? IBV_WR_SEND_WITH_IMM : IBV_WR_SEND) << i;
+    }
+    script.complete(script.sends[4].id);
+    EXPECT_TRUE(succeeds(scope.wait(operation)));
+  });
+  EXPECT_TRUE(outcome.has_value());
+}
+
 }  // namespace
 }  // namespace verbatim::test
