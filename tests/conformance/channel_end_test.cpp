@@ -11,11 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "support/completions.hpp"
-#include "support/device_under_test.hpp"
-#include "support/pattern.hpp"
-#include "support/require.hpp"
-#include "verbatim/channel/channel.hpp"
+#include "conformance/connected_channels.hpp"
 
 namespace verbatim::test {
 namespace {
@@ -23,35 +19,7 @@ namespace {
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
-class ChannelEnd : public testing::Test {
- protected:
-  [[nodiscard]] Buffer filled(std::size_t bytes, std::uint64_t with) {
-    Buffer buffer = require(domain.allocate(bytes));
-    fill(buffer.bytes(), with);
-    return buffer;
-  }
-  [[nodiscard]] Buffer empty(std::size_t bytes) { return require(domain.allocate(bytes)); }
-  /// Connects two channels that ended, or are new.
-  [[nodiscard]] static std::pair<Channel, Channel> join(PreparedChannel a, PreparedChannel b) {
-    const Endpoint first = a.endpoint();
-    const Endpoint second = b.endpoint();
-    Channel left = require(std::move(a).connect(second));
-    return {std::move(left), require(std::move(b).connect(first))};
-  }
-  void exchange(Channel& from, Channel& to) {
-    auto receiving = to.receive(empty(64));
-    EXPECT_TRUE(succeeds(from.send(filled(64, seed)).wait().result));
-    auto [received, result] = receiving.wait();
-    ASSERT_TRUE(succeeds(result));
-    EXPECT_TRUE(holds(received.bytes(), seed));
-  }
-
-  std::uint64_t seed = test_seed();
-  ProtectionDomain domain = require(open_context().allocate_domain());
-  std::pair<Channel, Channel> pair = require(connect_pair(domain));
-  Channel& left = pair.first;
-  Channel& right = pair.second;
-};
+class ChannelEnd : public ConnectedChannels {};
 
 TEST_F(ChannelEnd, DeadlineGivesTheBufferBackAndNothingLandsInIt) {
   auto [buffer, result] = right.receive(empty(64)).wait(20ms);

@@ -12,10 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "support/completions.hpp"
-#include "support/device_under_test.hpp"
-#include "support/pattern.hpp"
-#include "support/require.hpp"
+#include "conformance/connected_channels.hpp"
 #include "support/throwing_contracts.hpp"
 #include "verbatim/base/sanitizers.hpp"
 
@@ -28,25 +25,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-class ChannelTest : public testing::Test {
- protected:
-  explicit ChannelTest(const ChannelOptions& options = {})
-      : pair(require(connect_pair(domain, options))) {}
-
-  [[nodiscard]] Buffer filled(std::size_t bytes, std::uint64_t with) {
-    Buffer buffer = require(domain.allocate(bytes));
-    fill(buffer.bytes(), with);
-    return buffer;
-  }
-  [[nodiscard]] Buffer empty(std::size_t bytes) { return require(domain.allocate(bytes)); }
-
-  std::uint64_t seed = test_seed();
-  Context context = open_context();
-  ProtectionDomain domain = require(context.allocate_domain());
-  std::pair<Channel, Channel> pair;
-  Channel& left = pair.first;
-  Channel& right = pair.second;
-};
+class ChannelTest : public ConnectedChannels {};
 
 TEST_F(ChannelTest, OwnedSendAndReceiveGiveTheBuffersBack) {
   auto receiving = right.receive(empty(100));
@@ -232,9 +211,9 @@ TEST_F(ChannelTest, BufferUnderAViewCannotBePosted) {
   });
 }
 
-class SmallChannelTest : public ChannelTest {
+class SmallChannelTest : public ConnectedChannels {
  protected:
-  SmallChannelTest() : ChannelTest({.max_sends = 4, .max_receives = 4}) {}
+  SmallChannelTest() : ConnectedChannels({.max_sends = 4, .max_receives = 4}) {}
 };
 
 TEST_F(SmallChannelTest, FullQueueIsWouldBlockAndLosesNothing) {
@@ -267,29 +246,7 @@ TEST_F(SmallChannelTest, ResultThatNobodyTookKeepsItsPlace) {
 
 // ---- Scopes -------------------------------------------------------------------------------------
 
-class ScopeTest : public ChannelTest {
- protected:
-  explicit ScopeTest(const ChannelOptions& options = {}) : ChannelTest(options) {
-    fill(source, seed);
-  }
-  std::vector<std::byte> source = std::vector<std::byte>(4096);
-  std::vector<std::byte> sink = std::vector<std::byte>(4096);
-  MemoryRegion from = require(domain.register_local(source));
-  MemoryRegion into = require(domain.register_local(sink));
-
-  [[nodiscard]] GatherElement piece(std::size_t index) {
-    return from.gather(std::span{source}.subspan(index * 64, 64));
-  }
-  [[nodiscard]] ScatterElement place(std::size_t index) {
-    return into.scatter(std::span{sink}.subspan(index * 64, 64));
-  }
-  /// Receives on the right for `count` messages, waited for when this goes.
-  [[nodiscard]] std::vector<Pending<Buffer>> receives(std::size_t count) {
-    std::vector<Pending<Buffer>> all;
-    for (std::size_t i = 0; i < count; ++i) all.push_back(right.receive(empty(64)));
-    return all;
-  }
-};
+class ScopeTest : public ChannelsAndMemory {};
 
 TEST_F(ScopeTest, ValueOfTheClosureIsTheResult) {
   auto receiving = receives(1);

@@ -10,20 +10,18 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
 #include <cstring>
 #include <optional>
 #include <stdexcept>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "support/completions.hpp"
 #include "support/device_under_test.hpp"
 #include "support/pattern.hpp"
 #include "support/require.hpp"
+#include "support/soft_faults.hpp"
 #include "verbatim/channel/channel.hpp"
-#include "verbatim/soft/soft_device.hpp"
 
 namespace verbatim::test {
 namespace {
@@ -33,29 +31,6 @@ using namespace std::chrono_literals;
 constexpr std::uint32_t kDepth = 16;
 constexpr std::size_t kPlaces = 256;  ///< Writes of one scope.
 constexpr std::size_t kScopes = 1000;
-
-bool on_soft_device() { return settings().device.starts_with("soft"); }
-
-/// What the environment asks of the software device, for the scopes and for the tests after them.
-soft::Behaviour behaviour(std::uint64_t seed = 1) {
-  const char* const mode = std::getenv("VERBATIM_SOFT_MODE");
-  const bool deferred = mode != nullptr && std::string_view{mode} == "deferred";
-  return {.mode = deferred ? soft::Mode::deferred : soft::Mode::immediate, .seed = seed};
-}
-
-/// Sets the software device's behaviour, and puts it back.
-struct Faults {
-  Faults(soft::FaultPlan plan, std::uint64_t seed) {
-    soft::Behaviour with = behaviour(seed);
-    with.faults = std::move(plan);
-    if (on_soft_device()) soft::set_behaviour(std::move(with));
-  }
-  ~Faults() {
-    if (on_soft_device()) soft::set_behaviour(behaviour());
-  }
-  Faults(const Faults&) = delete;
-  Faults& operator=(const Faults&) = delete;
-};
 
 enum class Trouble : std::uint8_t { none, repeatable, any };
 
