@@ -18,6 +18,15 @@ namespace {
 
 Error timed_out() noexcept { return {.code = Errc::timed_out, .operation = "wait"}; }
 
+/// Of failed work. What was flushed tells why the channel ended, which the device does not know.
+Error failure_of(const ChannelState& channel, const Completion& completion) noexcept {
+  if (completion.status() != WorkStatus::flushed) return work_failure(completion);
+  // The first failure may be known before it ends the channel, or while it does.
+  if (channel.failure && (!channel.cause || *channel.cause == Errc::work_failed))
+    return *channel.failure;
+  return channel.cause ? *channel.cause : work_failure(completion);
+}
+
 /// Of this thread: errors of refused posts, by the number of the refusal.
 struct Refusal {
   std::uint64_t number;
@@ -69,7 +78,7 @@ void ChannelState::file(const ibv_wc* polled, int count) noexcept {
 void ChannelState::settle(Slot& slot) noexcept {
   switch (slot.state) {
     case SlotState::detached:
-      record(*slot.scope, work_failure(slot.completion));
+      record(*slot.scope, failure_of(*this, slot.completion));
       --slot.scope->detached;
       break;
     case SlotState::orphaned: orphan(slot).destroy(orphan(slot).bytes); break;
@@ -182,22 +191,19 @@ bool ChannelState::await(Slot& slot, std::uint64_t id, Patience& patience, Memor
     last_result.error = {.code = Errc::stale, .operation = "wait"};
     return false;
   }
-  const bool in_time = wait_for(slot, patience);
+  wait_for(slot, patience);
   if (!proven) {
     if (memory == Memory::borrowed)
       contract_violated("the device cannot be stopped, and may still use borrowed memory", 0, 0,
                         std::source_location::current());
     last_result.unproven = true;
   }
+  // One failure sends a connected queue pair to the error state: nothing more can succeed. First,
+  // so that the reason is known.
+  if (!slot.completion.ok()) heed_interrupts();
   last_result.completion = slot.completion;
-  if (slot.state == SlotState::batch_done) return take_batch(slot);
   const bool succeeded = slot.completion.ok();
-  if (!succeeded) {
-    last_result.error = work_failure(slot.completion);
-    // What was flushed because of us tells our reason, not the device's.
-    if (slot.completion.status() == WorkStatus::flushed && cause)
-      last_result.error = in_time ? *cause : timed_out();
-  }
+  if (!succeeded) last_result.error = failure_of(*this, slot.completion);
   take(slot);  // Perhaps the last one of a channel that is gone: nothing of it is there afterwards.
   return succeeded;
 }
@@ -214,8 +220,8 @@ bool ChannelState::look(Patience& patience) noexcept {
   return true;
 }
 
-/// False: the time was over, and the channel was ended; the slot is not in flight any more.
-bool ChannelState::wait_for(const Slot& slot, Patience& patience) noexcept {
+/// When the time is over, the channel is ended: then the slot is not in flight either.
+void ChannelState::wait_for(const Slot& slot, Patience& patience) noexcept {
   while (is_in_flight(slot.state)) {
     const int count = drain();
     if (count > 0) continue;
@@ -225,13 +231,10 @@ bool ChannelState::wait_for(const Slot& slot, Patience& patience) noexcept {
       continue;
     } else if (patience.is_over()) {
       expire(timed_out());
-      // It may have finished while the device was being stopped.
-      return slot.completion.status() != WorkStatus::flushed;
     } else {
       patience.pause();
     }
   }
-  return true;
 }
 
 void ChannelState::sleep(std::chrono::steady_clock::time_point until) noexcept {
@@ -291,17 +294,16 @@ bool ChannelState::heed_interrupts() noexcept {
 // ---- Taking results -----------------------------------------------------------------------------
 
 void ChannelState::take(Slot& slot) noexcept {
-  if (slot.state != SlotState::parked) {
-    const bool failed = !slot.completion.ok();
+  if (slot.state == SlotState::batch_done) {
+    release_batch(slot);
+  } else if (slot.state != SlotState::parked) {
     slot.queue->release(slot);
-    // One failure sends a connected queue pair to the error state: nothing more can succeed.
-    if (failed) heed_interrupts();
-    return;
+  } else {
+    // Never back to a free list. After the channel it holds the core, which goes with the last.
+    slot.state = SlotState::free;
+    slot.id += kGeneration;
+    if (closed && --parked == 0) delete this;
   }
-  // Never back to a free list. After the channel it holds the core, which goes with the last.
-  slot.state = SlotState::free;
-  slot.id += kGeneration;
-  if (closed && --parked == 0) delete this;
 }
 
 /// Back to the free list, all at once.
@@ -326,16 +328,6 @@ bool ChannelState::arrived_batch(Slot& last) noexcept {
   return true;
 }
 
-bool ChannelState::take_batch(Slot& last) noexcept {
-  const Completion result = first_failure_of(last);
-  release_batch(last);
-  last_result.completion = result;
-  if (result.ok()) return true;
-  last_result.error = work_failure(result);
-  heed_interrupts();
-  return false;
-}
-
 /// A failure flushes everything behind it: the first one is the cause.
 Completion ChannelState::first_failure_of(const Slot& last) noexcept {
   if (last.completion.ok()) return last.completion;
@@ -354,6 +346,7 @@ bool ChannelState::abandon(Slot& slot, void* buffer, void (*move)(void* to, void
     return true;
   }
   const bool safe = proven;
+  if (!slot.completion.ok()) heed_interrupts();
   take(slot);
   return safe;
 }

@@ -153,8 +153,9 @@ class Channel {
   auto scope(F&& body) {
     return run_scope(body, false, std::source_location::current());
   }
-  /// As scope(), but the closure waits for everything itself: what it leaves is a programming error
-  /// (unless it fails or throws).
+  /// As scope(), but the closure waits for every handle itself: one that it leaves is a programming
+  /// error, whatever became of the work, unless the closure fails or throws. Detached work has no
+  /// handle: the scope waits for it, as ever.
   template <class F>
   auto manual_scope(F&& body, std::source_location where = std::source_location::current()) {
     return run_scope(body, true, where);
@@ -293,16 +294,16 @@ class Channel {
   }
   template <class Outcome, class Failure>
   static Outcome leave(Scope& scope, Failure* failure, bool manual, std::source_location where) {
-    const std::uint32_t left = scope.state_.handles + scope.state_.detached;
+    const std::uint32_t left = scope.state_.handles;
     scope.finish();
+    if (manual && left != 0 && failure == nullptr) [[unlikely]]
+      contract_violated("manual_scope(): operations were not waited for", left, 0, where);
     if (failure != nullptr || scope.state_.failures != nullptr) [[unlikely]] {
       ScopeError<Failure> error;
       if (failure != nullptr) error.closure = std::move(*failure);
       if (scope.state_.failures != nullptr) error.operations = std::move(*scope.state_.failures);
       return Outcome{std::unexpect, std::move(error)};
     }
-    if (manual && left != 0) [[unlikely]]
-      contract_violated("manual_scope(): operations were not waited for", left, 0, where);
     return Outcome{};
   }
 

@@ -277,9 +277,8 @@ struct ChannelState {
   VERBATIM_COLD Ticket batch_refused(Slot& last, int os_error,
                                      const ibv_send_wr* rejected) noexcept;
   bool arrived_batch(Slot& last) noexcept;
-  bool wait_for(const Slot& slot, Patience& patience) noexcept;
+  void wait_for(const Slot& slot, Patience& patience) noexcept;
   void take(Slot& slot) noexcept;
-  bool take_batch(Slot& last) noexcept;
   void release_batch(Slot& last) noexcept;
   [[nodiscard]] static Completion first_failure_of(const Slot& last) noexcept;
   void settle(Slot& slot) noexcept;

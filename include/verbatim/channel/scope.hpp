@@ -18,7 +18,7 @@
 /// | an error           | anything                | ScopeError with it and each failed operation |
 /// | throws             | anything                | throws on, after everything is over         |
 ///
-/// manual_scope(): the same, but leaving an operation unwaited is a programming error.
+/// manual_scope(): the same, but an Operation that is left unwaited is a programming error.
 ///
 /// What the memory must outlive is the scope. A buffer that is local to the closure does not: that
 /// is found when it is posted, if it lies on the stack.
