@@ -18,15 +18,6 @@ namespace {
 
 Error timed_out() noexcept { return {.code = Errc::timed_out, .operation = "wait"}; }
 
-/// Of failed work. What was flushed tells why the channel ended, which the device does not know.
-Error failure_of(const ChannelState& channel, const Completion& completion) noexcept {
-  if (completion.status() != WorkStatus::flushed) return work_failure(completion);
-  // The first failure may be known before it ends the channel, or while it does.
-  if (channel.failure && (!channel.cause || *channel.cause == Errc::work_failed))
-    return *channel.failure;
-  return channel.cause ? *channel.cause : work_failure(completion);
-}
-
 /// Of this thread: errors of refused posts, by the number of the refusal.
 struct Refusal {
   std::uint64_t number;
@@ -63,10 +54,14 @@ void ChannelState::file(const ibv_wc* polled, int count) noexcept {
     if (slot.state == SlotState::chained && wc.status == IBV_WC_SUCCESS) continue;
     slot.completion = UnsafeAccess::completion(wc);
     // The first failure is the cause of what follows: it is flushed.
-    if (wc.status == IBV_WC_WR_FLUSH_ERR)
+    if (wc.status == IBV_WC_WR_FLUSH_ERR) {
       gave_back = true;
-    else if (wc.status != IBV_WC_SUCCESS && !failure)
+      // Nobody waits for it by itself, and the channel ends at the next look: then the reason is
+      // known, and the scope is told.
+      if (slot.state == SlotState::detached) continue;
+    } else if (wc.status != IBV_WC_SUCCESS && !failure) {
       failure = work_failure(slot.completion);
+    }
     if (slot.state == SlotState::flying) {
       slot.state = SlotState::done;
     } else {
@@ -78,7 +73,7 @@ void ChannelState::file(const ibv_wc* polled, int count) noexcept {
 void ChannelState::settle(Slot& slot) noexcept {
   switch (slot.state) {
     case SlotState::detached:
-      record(*slot.scope, failure_of(*this, slot.completion));
+      record(*slot.scope, work_failure(slot.completion));
       --slot.scope->detached;
       break;
     case SlotState::orphaned: orphan(slot).destroy(orphan(slot).bytes); break;
@@ -203,7 +198,11 @@ bool ChannelState::await(Slot& slot, std::uint64_t id, Patience& patience, Memor
   if (!slot.completion.ok()) heed_interrupts();
   last_result.completion = slot.completion;
   const bool succeeded = slot.completion.ok();
-  if (!succeeded) last_result.error = failure_of(*this, slot.completion);
+  // What was flushed tells why the channel ended, which the device does not know.
+  if (!succeeded)
+    last_result.error = slot.completion.status() == WorkStatus::flushed && cause
+                            ? *cause
+                            : work_failure(slot.completion);
   take(slot);  // Perhaps the last one of a channel that is gone: nothing of it is there afterwards.
   return succeeded;
 }
