@@ -35,7 +35,8 @@ class EventReader {
 
   /// Starts the thread if events are to be read by one and it does not run yet.
   [[nodiscard]] Result<void> start();
-  /// Reads what waits; never blocks.
+  /// Reads what waits; never blocks. Afterwards what was raised before is marked, also by others
+  /// who were reading.
   Result<std::size_t> dispatch();
   /// Events of the device and its ports.
   [[nodiscard]] EventFlags device_events() const noexcept {
@@ -46,14 +47,16 @@ class EventReader {
 
  private:
   void run();
-  void handle(ibv_async_event& event);
+  /// Marks and acknowledges.
+  AsyncEvent take(ibv_async_event& event);
   void mark(const void* object, EventType type);
 
   const Provider& provider_;
   ibv_context* context_;
   ContextOptions options_;
   EventMarks device_marks_{0};
-  std::mutex mutex_;
+  std::mutex reading_;  ///< From reading an event until it is marked.
+  std::mutex mutex_;    ///< Of the registry.
   std::unordered_map<const void*, EventMarks*> objects_;
   int stop_fd_ = -1;
   std::unique_ptr<std::thread> thread_;

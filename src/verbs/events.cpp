@@ -130,17 +130,23 @@ Result<std::size_t> EventReader::dispatch() {
   std::size_t count = 0;
   for (;;) {
     ibv_async_event event{};
-    if (const int failed = provider_.get_async_event(context_, &event); failed != 0) {
-      const int os_error = failed > 0 ? failed : errno;
-      if (os_error == EAGAIN || os_error == EINTR) return count;
-      return std::unexpected(os_failure("ibv_get_async_event", os_error));
+    AsyncEvent report{};
+    {
+      const std::lock_guard reading{reading_};
+      if (const int failed = provider_.get_async_event(context_, &event); failed != 0) {
+        const int os_error = failed > 0 ? failed : errno;
+        if (os_error == EAGAIN || os_error == EINTR) return count;
+        return std::unexpected(os_failure("ibv_get_async_event", os_error));
+      }
+      report = take(event);
     }
-    handle(event);
+    if (log_enabled()) log(LogLevel::info, std::string{"event: "}.append(to_string(report.type)));
+    if (options_.on_event) options_.on_event(report);
     ++count;
   }
 }
 
-void EventReader::handle(ibv_async_event& event) {
+AsyncEvent EventReader::take(ibv_async_event& event) {
   AsyncEvent report{.type = EventType{1u << static_cast<unsigned>(event.event_type)}};
   switch (subject_of(event.event_type)) {
     case Subject::queue_pair:
@@ -155,8 +161,7 @@ void EventReader::handle(ibv_async_event& event) {
       break;
   }
   provider_.ack_async_event(&event);
-  if (log_enabled()) log(LogLevel::info, std::string{"event: "}.append(to_string(report.type)));
-  if (options_.on_event) options_.on_event(report);
+  return report;
 }
 
 void EventReader::mark(const void* object, EventType type) {

@@ -169,7 +169,10 @@ Result<PreparedQueuePair> QueuePair::reset() && {
   VERBATIM_TRY(state_->describe());
   VERBATIM_TRY(state_->to_init());
   state_->agreement = {};
-  state_->marks = 0;  // Of its former life.
+  // Of its former life: also those that nobody has read yet. If they cannot be read the device is
+  // gone, and connecting will say so.
+  static_cast<void>(state_->raw.context().events.dispatch());
+  state_->marks = 0;
   return PreparedQueuePair{std::move(state_)};
 }
 

@@ -303,9 +303,21 @@ class ChannelFaults : public ChannelsAndMemory {
     if (!result) told.push_back(result.error());
     return told;
   }
-  /// The device tells of it at a time of its own.
-  [[nodiscard]] bool ends() {
-    return eventually([&] { return !left.poll(); });
+  void expect_device_lost(soft::FaultPlan plan) {
+    const auto told = run_all(std::move(plan));
+    // The device tells of it at a time of its own.
+    ASSERT_TRUE(eventually([&] { return !left.poll(); }));
+    // Whether its event was seen first, or the work that it gave back.
+    const Error cause = *left.cause();
+    EXPECT_TRUE(cause == Errc::device_failed || cause == Errc::work_failed) << to_string(cause);
+    // What was in flight tells the cause; a post that finds no device any more is refused.
+    for (const Error& each : told)
+      EXPECT_TRUE(each == cause.code || each == Errc::driver || each == Errc::broken)
+          << to_string(each);
+    EXPECT_TRUE(fails_with(left.send(piece(0)), Errc::broken));
+    if (cause == Errc::device_failed) {
+      EXPECT_TRUE(fails_with(std::move(left).recycle(), Errc::device_failed));
+    }
   }
   SharedRegion window = require(domain.allocate_shared(kPiece, Access::remote_write));
 };
@@ -328,27 +340,11 @@ TEST_F(ChannelFaults, MessageThatIsLostTooOftenEndsEverything) {
 }
 
 TEST_F(ChannelFaults, OverrunOfTheCompletionQueueEndsTheChannel) {
-  const auto told = run_all(soft::FaultPlan{}.overrun(1));
-  ASSERT_TRUE(ends());
-  // Whether the event came first or the flushed work: all that was in flight tells the same.
-  EXPECT_TRUE(*left.cause() == Errc::device_failed || *left.cause() == Errc::work_failed);
-  for (const Error& each : told)
-    EXPECT_TRUE(each == left.cause()->code || each == Errc::broken) << to_string(each);
-  EXPECT_TRUE(fails_with(left.send(piece(0)), Errc::broken));
-  if (*left.cause() == Errc::device_failed) {
-    EXPECT_TRUE(fails_with(std::move(left).recycle(), Errc::device_failed));
-  }
+  expect_device_lost(soft::FaultPlan{}.overrun(1));
 }
 
 TEST_F(ChannelFaults, DeviceThatDisappearsEndsTheChannel) {
-  // The post that finds no device any more is refused, and loses neither buffer nor place.
-  for (const Error& each : run_all(soft::FaultPlan{}.remove_device(1)))
-    EXPECT_TRUE(each == Errc::driver || each == Errc::device_failed || each == Errc::broken)
-        << to_string(each);
-  ASSERT_TRUE(ends());
-  EXPECT_EQ(left.cause()->code, Errc::device_failed);
-  EXPECT_TRUE(fails_with(left.send(piece(0)), Errc::broken));
-  EXPECT_TRUE(fails_with(std::move(left).recycle(), Errc::device_failed));
+  expect_device_lost(soft::FaultPlan{}.remove_device(1));
 }
 
 TEST_F(ChannelFaults, DeadlineOfALateMessageIsADeadlineAndNothingLandsAfterIt) {

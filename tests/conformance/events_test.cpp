@@ -105,6 +105,27 @@ TEST(AccessError, IsToldToTheSideThatWasAccessed) {
   EXPECT_FALSE(pair.local.queue_pair.events().has_any(any)) << "the other side has a completion";
 }
 
+TEST(AccessError, OfAFormerLifeIsForgottenAlsoIfNobodyReadItsEvent) {
+  // Read by hand: it waits until after the reset.
+  const ProtectionDomain domain =
+      require(open_context({.events = EventDelivery::manual}).allocate_domain());
+  ConnectedPair pair(domain, {});
+  ExposedMemory target(pair.domain, 64, Access::remote_read);
+  Buffer source = require(pair.domain.allocate(64));
+  pair.local.post(Write{source.gather(), target.remote()}, 1);
+  EXPECT_EQ(poll_one(pair.local.sends).status(), WorkStatus::remote_access);
+  pollfd waiting{.fd = domain.context().event_fd(), .events = POLLIN, .revents = 0};
+  if (::poll(&waiting, 1, 2000) != 1) GTEST_SKIP() << "the device tells of no access errors";
+  PreparedQueuePair local = require(std::move(pair.local.queue_pair).reset());
+  PreparedQueuePair remote = require(std::move(pair.remote.queue_pair).reset());
+  const Endpoint local_endpoint = local.endpoint();
+  pair.local.queue_pair = require(std::move(local).connect(remote.endpoint()));
+  pair.remote.queue_pair = require(std::move(remote).connect(local_endpoint));
+  EXPECT_TRUE(succeeds(domain.context().dispatch_events()));
+  EXPECT_TRUE(pair.remote.queue_pair.events().empty());
+  exchange(pair);
+}
+
 // The specification allows anything after an overrun, except silence. It takes an application
 // that posts without polling, on a device that frees the request before its completion is polled.
 TEST(CompletionQueueOverrun, IsToldByAnEvent) {

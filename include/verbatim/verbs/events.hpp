@@ -56,8 +56,9 @@ enum class EventDelivery : std::uint8_t {
   manual,  ///< The caller: wait for `Context::event_fd()`, then `Context::dispatch_events()`.
 };
 
-/// Called after the object was marked, on the thread that reads events. It must not destroy
-/// objects of the context.
+/// Called after the object was marked, on the thread that reads events: the library's, or one that
+/// is in dispatch_events(), or that resets a queue pair and so reads what was still to be read. It
+/// must not destroy objects of the context.
 using EventHandler = std::function<void(const AsyncEvent&)>;
 
 }  // namespace verbatim
