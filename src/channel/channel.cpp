@@ -185,22 +185,24 @@ Result<PreparedChannel> PreparedChannel::create(const ProtectionDomain& domain,
   }
 }
 
-const Endpoint& PreparedChannel::endpoint() const noexcept { return state_->prepared->endpoint(); }
+const Endpoint& PreparedChannel::endpoint() const noexcept { return owned().prepared->endpoint(); }
 
 Pending<Buffer> PreparedChannel::receive(Buffer buffer, ByteRange range) {
+  detail::ChannelState& state = owned();
   const detail::Ticket ticket =
-      state_->post(Receive{Channel::scatter(buffer, range)}, detail::SlotState::flying);
-  return {*state_, ticket, std::move(buffer)};
+      state.post(Receive{Channel::scatter(buffer, range)}, detail::SlotState::flying);
+  return {state, ticket, std::move(buffer)};
 }
 
 Result<Channel> PreparedChannel::connect(const Endpoint& peer) && {
+  detail::ChannelState& state = owned();
   // A receive whose time was over has destroyed the queue pair.
-  if (state_->cause) return std::unexpected(*state_->cause);
-  auto connected = std::move(*state_->prepared).connect(peer);
+  if (state.cause) return std::unexpected(*state.cause);
+  auto connected = std::move(*state.prepared).connect(peer);
   if (!connected) return std::unexpected(connected.error());
-  state_->queue_pair.emplace(*std::move(connected));
-  state_->prepared.reset();
-  state_->interrupt->admit();
+  state.queue_pair.emplace(*std::move(connected));
+  state.prepared.reset();
+  state.interrupt->admit();
   return Channel{std::exchange(state_, nullptr)};
 }
 
@@ -252,7 +254,7 @@ Result<std::uint64_t> run_atomic(Channel& channel, detail::ChannelState& state, 
 
 Result<std::uint64_t> Channel::fetch_add(RemoteAtomic at, std::uint64_t add, Timeout limit) {
   return run_atomic(
-      *this, *state_,
+      *this, owned(),
       [&](ScatterElement into) { return FetchAdd{.into = std::move(into), .at = at, .add = add}; },
       limit);
 }
@@ -260,7 +262,7 @@ Result<std::uint64_t> Channel::fetch_add(RemoteAtomic at, std::uint64_t add, Tim
 Result<std::uint64_t> Channel::compare_swap(RemoteAtomic at, std::uint64_t compare,
                                             std::uint64_t swap, Timeout limit) {
   return run_atomic(
-      *this, *state_,
+      *this, owned(),
       [&](ScatterElement into) {
         return CompareSwap{.into = std::move(into), .at = at, .compare = compare, .swap = swap};
       },
@@ -269,7 +271,7 @@ Result<std::uint64_t> Channel::compare_swap(RemoteAtomic at, std::uint64_t compa
 
 Result<std::size_t> Channel::poll() noexcept {
   std::size_t total = 0;
-  detail::ChannelState& state = *state_;
+  detail::ChannelState& state = owned();
   if (state.epoll.get() >= 0) {
     state.acknowledge_events();
     // Before the last poll, so that none is overlooked. A queue that cannot be armed is broken, and
@@ -288,7 +290,7 @@ Result<std::size_t> Channel::poll() noexcept {
 }
 
 Result<int> Channel::fd() noexcept {
-  detail::ChannelState& state = *state_;
+  detail::ChannelState& state = owned();
   if (state.epoll.get() < 0) {
     detail::FileDescriptor epoll{epoll_create1(EPOLL_CLOEXEC)};
     if (epoll.get() < 0) return std::unexpected(os_failure("epoll_create1", errno));
@@ -313,27 +315,28 @@ std::uint32_t free_slots(const detail::OperationQueue& queue) noexcept {
 
 }  // namespace
 
-std::uint32_t Channel::free_sends() const noexcept { return free_slots(state_->send_queue); }
-std::uint32_t Channel::free_receives() const noexcept { return free_slots(state_->receive_queue); }
+std::uint32_t Channel::free_sends() const noexcept { return free_slots(owned().send_queue); }
+std::uint32_t Channel::free_receives() const noexcept { return free_slots(owned().receive_queue); }
 
 ReadyRecord Channel::ready_record() const noexcept {
-  const QueuePair& connected = *state_->queue_pair;
+  const QueuePair& connected = *owned().queue_pair;
   return detail::encode_ready(connected.endpoint().nonce, connected.agreement().remote_nonce);
 }
 
 Result<void> Channel::confirm(std::span<const std::byte> peer_record) const noexcept {
-  const QueuePair& connected = *state_->queue_pair;
+  const QueuePair& connected = *owned().queue_pair;
   return detail::check_ready(peer_record, connected.endpoint().nonce,
                              connected.agreement().remote_nonce);
 }
 
 void Channel::cancel_on(const std::stop_token& token) {
-  state_->stop.reset();
-  state_->stop.emplace(token, [interrupt = state_->interrupt] { interrupt->raise(); });
+  detail::ChannelState& state = owned();
+  state.stop.reset();
+  state.stop.emplace(token, [interrupt = state.interrupt] { interrupt->raise(); });
 }
 
 Result<void> Channel::finish_sends(Timeout limit) noexcept {
-  detail::ChannelState& state = *state_;
+  detail::ChannelState& state = owned();
   const bool finished = state.finish_sends(detail::bounded(state, limit));
   if (state.cause) return std::unexpected(*state.cause);
   if (!finished)
@@ -342,7 +345,7 @@ Result<void> Channel::finish_sends(Timeout limit) noexcept {
 }
 
 Result<void> Channel::close(Timeout limit) noexcept {
-  detail::ChannelState& state = *state_;
+  detail::ChannelState& state = owned();
   const detail::FileDescriptor link = std::move(state.link);  // Closed when all else is over.
   if (state.cause) return std::unexpected(*state.cause);
   const Timeout allowed = detail::bounded(state, limit);
@@ -359,18 +362,19 @@ Result<void> Channel::close(Timeout limit) noexcept {
 }
 
 Result<PreparedChannel> Channel::recycle() && {
-  detail::ChannelState& state = *state_;
+  detail::ChannelState& state = owned();
   state.heed_interrupts();
   std::uint32_t held = 0;
   for (const detail::OperationQueue* queue : {&state.send_queue, &state.receive_queue})
     for (detail::Slot* slot = queue->first; slot != queue->first + queue->count; ++slot)
       if (slot->state > detail::SlotState::chained) ++held;
   if (!state.cause || held != 0 || state.open_scopes != 0)
-    return std::unexpected(
-        Error{.code = Errc::busy,
-              .operation = "recycle",
-              .field = !state.cause ? "the channel has not ended" : "results that were not taken",
-              .value = held});
+    return std::unexpected(Error{.code = Errc::busy,
+                                 .operation = "recycle",
+                                 .field = !state.cause             ? "the channel has not ended"
+                                          : state.open_scopes != 0 ? "a scope is open"
+                                                                   : "results that were not taken",
+                                 .value = held});
   const EventFlags gone = state.completions.events() | state.domain.context().events();
   if (!state.proven || gone.has_any(EventType::completion_queue_error | EventType::device_fatal))
     return std::unexpected(Error{.code = Errc::device_failed,

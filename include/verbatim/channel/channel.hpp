@@ -168,14 +168,14 @@ class Channel {
   [[nodiscard]] Result<int> fd() noexcept;
 
   /// Why the channel takes no more work; empty while it does.
-  [[nodiscard]] const std::optional<Error>& cause() const noexcept { return state_->cause; }
+  [[nodiscard]] const std::optional<Error>& cause() const noexcept { return owned().cause; }
   [[nodiscard]] const QueuePairLimits& limits() const noexcept {
-    return state_->queue_pair->limits();
+    return owned().queue_pair->limits();
   }
   [[nodiscard]] const Agreement& agreement() const noexcept {
-    return state_->queue_pair->agreement();
+    return owned().queue_pair->agreement();
   }
-  [[nodiscard]] const ProtectionDomain& domain() const noexcept { return state_->domain; }
+  [[nodiscard]] const ProtectionDomain& domain() const noexcept { return owned().domain; }
   [[nodiscard]] std::uint32_t free_sends() const noexcept;  ///< Posts until `would_block`.
   [[nodiscard]] std::uint32_t free_receives() const noexcept;
 
@@ -193,7 +193,7 @@ class Channel {
   /// as it was.
   [[nodiscard]] Result<void> confirm(std::span<const std::byte> peer_record) const noexcept;
 
-  [[nodiscard]] Canceller canceller() const noexcept { return Canceller{state_->interrupt}; }
+  [[nodiscard]] Canceller canceller() const noexcept { return Canceller{owned().interrupt}; }
   void cancel() const noexcept { canceller().cancel(); }
   /// The channel ends when a stop is requested.
   void cancel_on(const std::stop_token& token);
@@ -228,6 +228,11 @@ class Channel {
   friend struct detail::Rendezvous;
   explicit Channel(detail::ChannelState* state) noexcept : state_(state) {}
   static void release(detail::ChannelState* state) noexcept;
+  /// Posting and scopes take state_ as it is: they would pay for the question.
+  [[nodiscard]] detail::ChannelState& owned() const {
+    check(state_ != nullptr, "Channel: used after it was moved from");
+    return *state_;
+  }
 
   static GatherElement gather(const Buffer& buffer, ByteRange range) {
     check_unseen(buffer);
@@ -334,6 +339,10 @@ class PreparedChannel {
  private:
   friend class Channel;
   explicit PreparedChannel(detail::ChannelState* state) noexcept : state_(state) {}
+  [[nodiscard]] detail::ChannelState& owned() const {
+    check(state_ != nullptr, "PreparedChannel: used after it was connected or moved from");
+    return *state_;
+  }
   detail::ChannelState* state_;
 };
 

@@ -220,5 +220,45 @@ TEST_F(Lifetime, CancellerMovedFromDoesNothing) {
   EXPECT_EQ(require(channel().poll()), 0u);
 }
 
+// ---- Moved from ---------------------------------------------------------------------------------
+
+using MovedFromDeathTest = Lifetime;
+
+TEST_F(MovedFromDeathTest, ChannelSaysSo) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const Channel moved = std::move(channel());
+  Channel& empty = channel();
+  const char* const told = "Channel: used after it was moved from";
+  EXPECT_DEATH(static_cast<void>(empty.poll()), told);
+  EXPECT_DEATH(static_cast<void>(empty.fd()), told);
+  EXPECT_DEATH(static_cast<void>(empty.cause()), told);
+  EXPECT_DEATH(static_cast<void>(empty.limits()), told);
+  EXPECT_DEATH(static_cast<void>(empty.agreement()), told);
+  EXPECT_DEATH(static_cast<void>(empty.domain()), told);
+  EXPECT_DEATH(static_cast<void>(empty.free_sends()), told);
+  EXPECT_DEATH(static_cast<void>(empty.free_receives()), told);
+  EXPECT_DEATH(static_cast<void>(empty.ready_record()), told);
+  EXPECT_DEATH(static_cast<void>(empty.confirm({})), told);
+  EXPECT_DEATH(empty.cancel(), told);
+  EXPECT_DEATH(empty.cancel_on({}), told);
+  EXPECT_DEATH(static_cast<void>(empty.finish_sends()), told);
+  EXPECT_DEATH(static_cast<void>(empty.close()), told);
+  EXPECT_DEATH(static_cast<void>(std::move(empty).recycle()), told);
+  const RemoteAtomic word = require(RemoteAtomic::at({.address = 8, .length = 8, .key = {}}));
+  EXPECT_DEATH(static_cast<void>(empty.fetch_add(word, 1)), told);
+  EXPECT_DEATH(static_cast<void>(empty.compare_swap(word, 1, 2)), told);
+}
+
+TEST_F(MovedFromDeathTest, PreparedChannelSaysSo) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  auto prepared = require(PreparedChannel::create(domain()));
+  const Endpoint peer = prepared.endpoint();
+  const PreparedChannel moved = std::move(prepared);
+  const char* const told = "PreparedChannel: used after it was connected or moved from";
+  EXPECT_DEATH(static_cast<void>(prepared.endpoint()), told);                // NOLINT: on purpose
+  EXPECT_DEATH(static_cast<void>(prepared.receive(buffer())), told);         // NOLINT: on purpose
+  EXPECT_DEATH(static_cast<void>(std::move(prepared).connect(peer)), told);  // NOLINT: on purpose
+}
+
 }  // namespace
 }  // namespace verbatim::test
