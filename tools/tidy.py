@@ -212,8 +212,19 @@ def code_in_docs(_):
         yield f"{page}: a snippet differs from its example: tools/snippets.py --write"
 
 
+def tests_in_docs(files):
+    """every test that a page names is there"""
+    sources = "".join(text_of(each) for each in files
+                      if each.parts[0] == "tests" and each.suffix == ".cpp")
+    known = {".".join(each) for each in re.findall(r"\bTEST(?:_[FP])?\((\w+),\s*(\w+)\)", sources)}
+    for path in (each for each in files if each.suffix == ".md"):
+        for name in re.findall(r"`([A-Z]\w+\.[A-Z]\w+)`", text_of(path)):
+            if name not in known:
+                yield f"{path}: no test {name}"
+
+
 RULES = [file_size, line_width, licence, header_contract, layers, test_per_source, links,
-         machine_paths, shell_syntax, code_in_docs]
+         machine_paths, shell_syntax, code_in_docs, tests_in_docs]
 
 
 def check_all():
