@@ -21,7 +21,7 @@
 /// manual_scope(): the same, but an Operation that is left unwaited is a programming error.
 ///
 /// What the memory must outlive is the scope. A buffer that is local to the closure does not: that
-/// is found when it is posted, if it lies on the stack.
+/// is found when it is posted, if it lies on the stack; g++ -O1 -Wall mostly warns of it.
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -36,6 +36,11 @@
 #include "verbatim/channel/operation_core.hpp"
 
 namespace verbatim {
+
+namespace detail {
+/// Only a name, for a warning of g++ to mention: see Scope::show_compiler(). Never written.
+inline const void* must_outlive_the_scope = nullptr;
+}  // namespace detail
 
 /// A posted operation of a scope. Copyable and small; a stale one is told so.
 class [[nodiscard("wait() for it, or use post_detached()")]] Operation {
@@ -67,32 +72,40 @@ class Scope {
   /// wait().
   template <class Work>
   VERBATIM_HOT Operation post(const Work& work) {
+    const void* const memory = UnsafeAccess::first_memory(work);
     check_frame(work);
-    return Operation{channel_.post(work, detail::SlotState::flying, &state_, &state_.handles).id};
+    const Operation posted{
+        channel_.post(work, detail::SlotState::flying, &state_, &state_.handles).id};
+    show_compiler(memory);
+    return posted;
   }
   /// All of it with one doorbell and one signal. One handle, whose result is the first failure; if
   /// the queue has not room for all of it, nothing is posted (`would_block`).
   template <SendWork Work>
-  Operation post(std::span<const Work> works) {
+  VERBATIM_HOT Operation post(std::span<const Work> works) {
+    const void* const memory = works.empty() ? nullptr : UnsafeAccess::first_memory(*works.data());
     const detail::Ticket ticket =
         channel_.post_batch(works, &state_, [this](const Work& work) { check_frame(work); });
     if (!ticket.refused()) [[likely]]
       ++state_.handles;
+    show_compiler(memory);
     return Operation{ticket.id};
   }
   /// For work that nobody waits for by itself: the scope waits for all of it and reports failures.
   /// Waits for room if the queue is full.
   template <class Work>
   VERBATIM_HOT void post_detached(const Work& work) {
+    const void* const memory = UnsafeAccess::first_memory(work);
     check_frame(work);
     std::chrono::steady_clock::time_point since{};
     for (;;) {
       const detail::Ticket ticket =
           channel_.post(work, detail::SlotState::detached, &state_, &state_.detached);
       if (!ticket.refused()) [[likely]]
-        return;
+        break;
       if (!channel_.make_room(queue_of(work), ticket.id, state_, since)) return;
     }
+    show_compiler(memory);
   }
 
   /// Waits for the operation and takes its result. A second time it is `stale`.
@@ -159,6 +172,15 @@ class Scope {
       if (element.addr >= stack_pointer() && element.addr < frame_) [[unlikely]]
         check_local(element.addr, stack_pointer());
     }
+  }
+  /// Lets g++ -Wall (-Wdangling-pointer), from -O1 on, see that the address of a local of the
+  /// closure is kept, if the post is the last thing that the closure does: g++ does not look behind
+  /// a later call. It costs nothing: the frame's address is no constant, but g++ decides that only
+  /// after it has warned. clang does not find this; check_frame() does, whoever compiled.
+  VERBATIM_HOT void show_compiler([[maybe_unused]] const void* memory) const noexcept {
+#if defined(__GNUC__) && !defined(__clang__)
+    if (__builtin_constant_p(frame_)) detail::must_outlive_the_scope = memory;
+#endif
   }
   VERBATIM_HOT static std::uintptr_t stack_pointer() noexcept {
     std::uintptr_t here;

@@ -56,8 +56,8 @@ class MemoryRegion {
 
   // Memory that a request reads. Outside the region: a programming error, always checked.
   template <NamedContainer R>
-  [[nodiscard]] GatherElement gather(R& x VERBATIM_LIFETIMEBOUND,
-                                     Where where = Where::current()) const {
+  [[nodiscard]] VERBATIM_HOT GatherElement gather(R& x VERBATIM_LIFETIMEBOUND,
+                                                  Where where = Where::current()) const {
     return checked<GatherElement>(bytes_of(x), max_gather_, "gather(): outside the region", where);
   }
   template <class T, std::size_t N>
@@ -75,8 +75,8 @@ class MemoryRegion {
 
   // Memory that a request fills.
   template <NamedContainer R>
-  [[nodiscard]] ScatterElement scatter(R& x VERBATIM_LIFETIMEBOUND,
-                                       Where where = Where::current()) const {
+  [[nodiscard]] VERBATIM_HOT ScatterElement scatter(R& x VERBATIM_LIFETIMEBOUND,
+                                                    Where where = Where::current()) const {
     refuse_const<std::ranges::range_reference_t<R>>();
     return checked<ScatterElement>(bytes_of(x), max_scatter_,
                                    "scatter(): outside the region, or the region is read-only",

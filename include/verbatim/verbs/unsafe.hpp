@@ -235,11 +235,29 @@ struct UnsafeAccess {
   VERBATIM_HOT static bool are_plain(const ReadOptions& options) noexcept {
     return options.signaled && !options.fenced;
   }
+  /// Where the first element lies, for the warnings of a compiler: straight from the work, because
+  /// g++ -O1 inlines ElementList::data() only after it has looked. Null for a borrowed list.
+  template <class Work>
+  VERBATIM_HOT static const void* first_memory(const Work& work) noexcept {
+    if constexpr (requires { work.into.data(); })
+      return first_memory_in(work.into);
+    else if constexpr (requires { work.from.data(); })
+      return first_memory_in(work.from);
+    else
+      return reinterpret_cast<const void*>(work.into.sge_.addr);
+  }
   static Result<void> modify(QueuePair& queue_pair, ibv_qp_attr& attributes, unsigned mask);
 
  private:
   static PostShape atomic(const ScatterElement& into) noexcept {
     return {PostShape::Kind::atomic, false, 1, into.size_bytes(), 8};
+  }
+  template <class Element, std::size_t N>
+  VERBATIM_HOT static const void* first_memory_in(const ElementList<Element, N>& list) noexcept {
+    if constexpr (N == 0 || N == std::dynamic_extent)
+      return nullptr;
+    else
+      return reinterpret_cast<const void*>(reinterpret_cast<const ibv_sge*>(&list)->addr);
   }
   template <std::size_t N>
   static void encode_outgoing(const ElementList<GatherElement, N>& from, const SendOptions& options,
