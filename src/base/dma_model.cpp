@@ -127,7 +127,7 @@ void fill(Operation& operation, Direction direction, std::span<const Range> rang
   operation.count = 0;
   for (const Range& range : ranges) {
     if (range.size == 0) continue;
-    check(operation.count < kMaxRanges, "an operation has at most 16 ranges", where);
+    check(operation.count < kMaxRanges, "an operation has at most 32 ranges", where);
     operation.ranges[operation.count++] = range;
   }
 }
@@ -174,6 +174,11 @@ bool anything_in_flight() noexcept {
 Queue::Queue(const char* name) noexcept : state_(detail::tsan_open(name)) {}
 
 Queue::~Queue() { detail::tsan_close(state_); }
+
+bool Flight::in_flight() const noexcept {
+  const detail::Unseen unseen;
+  return operation_ != nullptr && operation_->in_flight;
+}
 
 void Flight::release() noexcept {
   if (operation_ == nullptr) return;

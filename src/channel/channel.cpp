@@ -187,10 +187,11 @@ Result<PreparedChannel> PreparedChannel::create(const ProtectionDomain& domain,
 
 const Endpoint& PreparedChannel::endpoint() const noexcept { return owned().prepared->endpoint(); }
 
-Pending<Buffer> PreparedChannel::receive(Buffer buffer, ByteRange range) {
+Pending<Buffer> PreparedChannel::receive(Buffer buffer, ByteRange range,
+                                         std::source_location where) {
   detail::ChannelState& state = owned();
   const detail::Ticket ticket =
-      state.post(Receive{Channel::scatter(buffer, range)}, detail::SlotState::flying);
+      state.post(Receive{Channel::scatter(buffer, range)}, detail::SlotState::flying, where);
   return {state, ticket, std::move(buffer)};
 }
 

@@ -118,6 +118,7 @@ void ChannelState::end_queue(OperationQueue& queue) noexcept {
     }
   }
   for (Slot* slot = queue.first; slot != end; ++slot) {
+    if (proven) land(slot->flight, 0);
     if (slot->state == SlotState::flying || slot->state == SlotState::detached)
       slot->completion = flushed(slot->id);
     switch (slot->state) {

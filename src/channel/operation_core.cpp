@@ -45,6 +45,10 @@ void ChannelState::file(const ibv_wc* polled, int count) noexcept {
     const bool awaited = is_in_flight(slot.state) || slot.state == SlotState::chained;
     if (slot.id != wc.wr_id || !awaited) [[unlikely]]
       continue;  // Of an operation that was finished another way, or nobody's.
+    if (slot.state == SlotState::batch)
+      land_batch(slot, wc.status == IBV_WC_SUCCESS ? SIZE_MAX : 0);
+    else if (slot.state != SlotState::chained || wc.status != IBV_WC_SUCCESS)
+      land(slot.flight, wc);
     if (slot.state == SlotState::detached && wc.status == IBV_WC_SUCCESS) {
       --slot.scope->detached;
       slot.queue->release(slot);
@@ -104,6 +108,17 @@ Ticket ChannelState::refuse_send(PostShape shape) noexcept {
   if (interrupted.load()) return refuse(send_queue);
   return park_refusal(UnsafeAccess::refused(*queue_pair, shape));
 }
+/// `rest`: so many requests have found no slot.
+Ticket ChannelState::refuse_batch(std::size_t rest) noexcept {
+  std::size_t requests = rest;
+  for (const Slot* slot = send_queue.free; slot != nullptr; slot = slot->next) ++requests;
+  if (cause || interrupted.load() || requests <= send_queue.count) return refuse(send_queue);
+  return park_refusal({.code = Errc::limit_exceeded,  // It will never fit.
+                       .operation = "post",
+                       .field = "max_sends",
+                       .value = requests,
+                       .limit = send_queue.count});
+}
 Ticket ChannelState::refuse_receive(std::size_t elements) noexcept {
   if (interrupted.load()) return refuse(receive_queue);
   return park_refusal(UnsafeAccess::too_many_elements(elements, max_receive_elements));
@@ -147,6 +162,10 @@ Ticket ChannelState::batch_refused(Slot& last, int os_error, const ibv_send_wr* 
   Slot* const first = last.next;
   last.state = SlotState::chained;
   if (rejected == batch_requests.get()) {
+    for (Slot* slot = first;; slot = slot->next) {
+      call_off(slot->flight);
+      if (slot == &last) break;
+    }
     last.next = std::exchange(send_queue.free, first);
     return park_refusal(error);
   }
@@ -322,6 +341,7 @@ bool ChannelState::arrived_batch(Slot& last) noexcept {
     if (count > 0) file(polled, count);
     return false;
   }
+  land_batch(last, SIZE_MAX);
   last_result.completion = UnsafeAccess::completion(polled[0]);
   release_batch(last);
   return true;

@@ -364,9 +364,13 @@ TEST_F(ScopeTest, BatchThatFailsInsideTellsTheFirstFailure) {
 
 TEST_F(ScopeTest, BatchLongerThanTheRoomIsNotPostedAtAll) {
   std::vector<Send<1>> works(128, Send{piece(0)});
+  auto receiving = receives(1);
   const auto outcome = left.scope([&](Scope& scope) {
-    EXPECT_TRUE(
-        fails_with(scope.wait(scope.post(std::span<const Send<1>>{works})), Errc::would_block));
+    EXPECT_TRUE(fails_with(scope.wait(scope.post(works)), Errc::limit_exceeded));
+    works.pop_back();
+    const auto first = scope.post(works.front());
+    EXPECT_TRUE(fails_with(scope.wait(scope.post(works)), Errc::would_block));
+    EXPECT_TRUE(succeeds(scope.wait(first)));
   });
   EXPECT_TRUE(outcome.has_value());
   EXPECT_EQ(left.free_sends(), 127u);

@@ -38,7 +38,7 @@ struct Range {
 };
 
 /// An operation has at most this many ranges.
-inline constexpr std::size_t kMaxRanges = 16;
+inline constexpr std::size_t kMaxRanges = 32;
 
 #if VERBATIM_DMA_MODELLED
 
@@ -79,6 +79,8 @@ class Flight {
     }
     return *this;
   }
+
+  [[nodiscard]] bool in_flight() const noexcept;
 
  private:
   friend void posted(Queue&, Flight&, Direction, std::span<const Range>,
@@ -121,6 +123,7 @@ class Flight {
   ~Flight() = default;
   Flight(Flight&&) noexcept = default;
   Flight& operator=(Flight&&) noexcept = default;
+  [[nodiscard]] static bool in_flight() noexcept { return false; }
 };
 
 inline void posted(Queue&, Flight&, Direction, std::span<const Range>,

@@ -20,6 +20,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <source_location>
 #include <span>
 #include <stop_token>
 #include <utility>
@@ -60,28 +61,33 @@ class Channel {
  public:
   // Blocking: one operation, and its result.
   template <std::size_t N = 1>
-  [[nodiscard]] VERBATIM_HOT Result<Completion> send(const ElementList<GatherElement, N>& from,
-                                                     SendOptions options = {},
-                                                     Timeout limit = kChannelTimeout) noexcept {
-    return run(Send<N>{from, options}, limit);
+  [[nodiscard]] VERBATIM_HOT Result<Completion> send(
+      const ElementList<GatherElement, N>& from, SendOptions options = {},
+      Timeout limit = kChannelTimeout,
+      std::source_location where = std::source_location::current()) noexcept {
+    return run(Send<N>{from, options}, limit, where);
   }
-  [[nodiscard]] VERBATIM_HOT Result<Completion> send(GatherElement from, SendOptions options = {},
-                                                     Timeout limit = kChannelTimeout) noexcept {
-    return run(Send{from, options}, limit);
+  [[nodiscard]] VERBATIM_HOT Result<Completion> send(
+      GatherElement from, SendOptions options = {}, Timeout limit = kChannelTimeout,
+      std::source_location where = std::source_location::current()) noexcept {
+    return run(Send{from, options}, limit, where);
   }
-  [[nodiscard]] Result<Completion> receive(ScatterElement into,
-                                           Timeout limit = kChannelTimeout) noexcept {
-    return run(Receive{std::move(into)}, limit);
+  [[nodiscard]] Result<Completion> receive(
+      ScatterElement into, Timeout limit = kChannelTimeout,
+      std::source_location where = std::source_location::current()) noexcept {
+    return run(Receive{std::move(into)}, limit, where);
   }
-  [[nodiscard]] Result<Completion> write(GatherElement from, WriteTarget to,
-                                         WriteOptions options = {},
-                                         Timeout limit = kChannelTimeout) noexcept {
-    return run(Write<1>{from, to, options}, limit);
+  [[nodiscard]] Result<Completion> write(
+      GatherElement from, WriteTarget to, WriteOptions options = {},
+      Timeout limit = kChannelTimeout,
+      std::source_location where = std::source_location::current()) noexcept {
+    return run(Write<1>{from, to, options}, limit, where);
   }
-  [[nodiscard]] Result<Completion> read(ScatterElement into, ReadSource from,
-                                        ReadOptions options = {},
-                                        Timeout limit = kChannelTimeout) noexcept {
-    return run(Read<1>{std::move(into), from, options}, limit);
+  [[nodiscard]] Result<Completion> read(
+      ScatterElement into, ReadSource from, ReadOptions options = {},
+      Timeout limit = kChannelTimeout,
+      std::source_location where = std::source_location::current()) noexcept {
+    return run(Read<1>{std::move(into), from, options}, limit, where);
   }
   /// The value before.
   [[nodiscard]] Result<std::uint64_t> fetch_add(RemoteAtomic at, std::uint64_t add,
@@ -92,10 +98,11 @@ class Channel {
                                                    Timeout limit = kChannelTimeout);
   /// Any other work, with as many elements as it has.
   template <class Work>
-  [[nodiscard]] VERBATIM_HOT Result<Completion> run(const Work& work,
-                                                    Timeout limit = kChannelTimeout) noexcept {
+  [[nodiscard]] VERBATIM_HOT Result<Completion> run(
+      const Work& work, Timeout limit = kChannelTimeout,
+      std::source_location where = std::source_location::current()) noexcept {
     detail::ChannelState& state = *state_;
-    const detail::Ticket ticket = state.post(work, detail::SlotState::flying);
+    const detail::Ticket ticket = state.post(work, detail::SlotState::flying, where);
     if (ticket.refused()) [[unlikely]]
       return std::unexpected(state.refusal(ticket.id));
     Completion completion;
@@ -108,42 +115,48 @@ class Channel {
   }
 
   // Owned: the buffer is gone until wait() gives it back.
-  [[nodiscard]] VERBATIM_HOT Pending<Buffer> send(Buffer buffer, ByteRange range = {},
-                                                  SendOptions options = {}) {
+  [[nodiscard]] VERBATIM_HOT Pending<Buffer> send(
+      Buffer buffer, ByteRange range = {}, SendOptions options = {},
+      std::source_location where = std::source_location::current()) {
     const detail::Ticket ticket =
-        state_->post(Send{gather(buffer, range), options}, detail::SlotState::flying);
+        state_->post(Send{gather(buffer, range), options}, detail::SlotState::flying, where);
     return {*state_, ticket, std::move(buffer)};
   }
-  [[nodiscard]] VERBATIM_HOT Pending<Buffer> receive(Buffer buffer, ByteRange range = {}) {
+  [[nodiscard]] VERBATIM_HOT Pending<Buffer> receive(
+      Buffer buffer, ByteRange range = {},
+      std::source_location where = std::source_location::current()) {
     const detail::Ticket ticket =
-        state_->post(Receive{scatter(buffer, range)}, detail::SlotState::flying);
+        state_->post(Receive{scatter(buffer, range)}, detail::SlotState::flying, where);
     return {*state_, ticket, std::move(buffer)};
   }
-  [[nodiscard]] VERBATIM_HOT Pending<Buffer> write(Buffer buffer, WriteTarget to,
-                                                   ByteRange range = {},
-                                                   WriteOptions options = {}) {
-    const detail::Ticket ticket =
-        state_->post(Write<1>{gather(buffer, range), to, options}, detail::SlotState::flying);
+  [[nodiscard]] VERBATIM_HOT Pending<Buffer> write(
+      Buffer buffer, WriteTarget to, ByteRange range = {}, WriteOptions options = {},
+      std::source_location where = std::source_location::current()) {
+    const detail::Ticket ticket = state_->post(Write<1>{gather(buffer, range), to, options},
+                                               detail::SlotState::flying, where);
     return {*state_, ticket, std::move(buffer)};
   }
-  [[nodiscard]] VERBATIM_HOT Pending<Buffer> read(Buffer buffer, ReadSource from,
-                                                  ByteRange range = {}, ReadOptions options = {}) {
-    const detail::Ticket ticket =
-        state_->post(Read<1>{scatter(buffer, range), from, options}, detail::SlotState::flying);
+  [[nodiscard]] VERBATIM_HOT Pending<Buffer> read(
+      Buffer buffer, ReadSource from, ByteRange range = {}, ReadOptions options = {},
+      std::source_location where = std::source_location::current()) {
+    const detail::Ticket ticket = state_->post(Read<1>{scatter(buffer, range), from, options},
+                                               detail::SlotState::flying, where);
     return {*state_, ticket, std::move(buffer)};
   }
   // Of several buffers, whole, as one message.
   template <std::size_t N>
-  [[nodiscard]] Pending<std::array<Buffer, N>> send(std::array<Buffer, N> buffers,
-                                                    SendOptions options = {}) {
+  [[nodiscard]] Pending<std::array<Buffer, N>> send(
+      std::array<Buffer, N> buffers, SendOptions options = {},
+      std::source_location where = std::source_location::current()) {
     const detail::Ticket ticket =
-        state_->post(Send<N>{gather_all(buffers), options}, detail::SlotState::flying);
+        state_->post(Send<N>{gather_all(buffers), options}, detail::SlotState::flying, where);
     return {*state_, ticket, std::move(buffers)};
   }
   template <std::size_t N>
-  [[nodiscard]] Pending<std::array<Buffer, N>> receive(std::array<Buffer, N> buffers) {
+  [[nodiscard]] Pending<std::array<Buffer, N>> receive(
+      std::array<Buffer, N> buffers, std::source_location where = std::source_location::current()) {
     const detail::Ticket ticket =
-        state_->post(Receive<N>{scatter_all(buffers)}, detail::SlotState::flying);
+        state_->post(Receive<N>{scatter_all(buffers)}, detail::SlotState::flying, where);
     return {*state_, ticket, std::move(buffers)};
   }
 
@@ -325,7 +338,9 @@ class PreparedChannel {
   /// What the peer needs; carry it there.
   [[nodiscard]] const Endpoint& endpoint() const noexcept;
   /// Before connect(), so that the peer's first message finds a receive.
-  [[nodiscard]] Pending<Buffer> receive(Buffer buffer, ByteRange range = {});
+  [[nodiscard]] Pending<Buffer> receive(
+      Buffer buffer, ByteRange range = {},
+      std::source_location where = std::source_location::current());
 
   /// Agrees with the peer. Local only: the peer may not be ready yet, and what is sent before it
   /// is, is retried for the ack timeout. If the endpoints are incompatible nothing was changed.

@@ -21,15 +21,16 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <source_location>
 #include <span>
 #include <stop_token>
 #include <utility>
 #include <vector>
 
 #include "verbatim/base/annotations.hpp"
-#include "verbatim/base/dma_model.hpp"
 #include "verbatim/base/error.hpp"
 #include "verbatim/channel/channel_options.hpp"
+#include "verbatim/channel/flight.hpp"
 #include "verbatim/verbs/buffer.hpp"
 #include "verbatim/verbs/completion.hpp"
 #include "verbatim/verbs/queue_pair.hpp"
@@ -81,7 +82,9 @@ struct alignas(64) Slot {
   void* waiter = nullptr;           ///< Room for who waits otherwise than by polling.
   SlotState state = SlotState::free;
   Completion completion;  ///< When done. Not a failure while the slot is free.
+  [[no_unique_address]] dma::Flight flight{};
 };
+static_assert(dma::kModelled || sizeof(Slot) == 128);
 
 /// The buffer of a dropped handle, until its completion. Beside the slab: it is rarely needed.
 struct Orphan {
@@ -95,6 +98,9 @@ struct OperationQueue {
   ChannelState* channel = nullptr;
   Slot* first = nullptr;  ///< Its part of the slab: `count` slots, then the marker's.
   std::uint32_t count = 0;
+  [[no_unique_address]] dma::Queue model;
+
+  explicit OperationQueue(const char* name) noexcept : model(name) {}
 
   [[nodiscard]] Slot& marker() const noexcept { return first[count]; }
   VERBATIM_HOT void release(Slot& slot) noexcept {
@@ -157,8 +163,8 @@ enum class Memory : std::uint8_t { owned, borrowed };
 /// The half of a Channel that stays where it is: handles and the device's wr_ids refer to it.
 struct ChannelState {
   // The straight path reads these.
-  OperationQueue send_queue;
-  OperationQueue receive_queue;
+  OperationQueue send_queue{"channel send"};
+  OperationQueue receive_queue{"channel receive"};
   // What a post is held against. From an interrupt on nothing fits any more, so that one compare
   // asks for both.
   std::atomic<std::uint64_t> end_of_message{0};   ///< Messages are shorter.
@@ -208,15 +214,16 @@ struct ChannelState {
 
   /// `count` is the scope's counter of this kind, raised when the device took the work.
   template <SendWork Work>
-  [[nodiscard]] Ticket post(const Work& work, SlotState state, ScopeState* scope = nullptr,
-                            std::uint32_t* count = nullptr) noexcept;
+  [[nodiscard]] Ticket post(const Work& work, SlotState state, std::source_location where,
+                            ScopeState* scope = nullptr, std::uint32_t* count = nullptr) noexcept;
   template <std::size_t N>
-  [[nodiscard]] Ticket post(const Receive<N>& work, SlotState state, ScopeState* scope = nullptr,
-                            std::uint32_t* count = nullptr) noexcept;
+  [[nodiscard]] Ticket post(const Receive<N>& work, SlotState state, std::source_location where,
+                            ScopeState* scope = nullptr, std::uint32_t* count = nullptr) noexcept;
   /// All of `works` with one doorbell and one handle; nothing is posted if they do not all fit.
   /// Calls `look` with each of them first.
   template <SendWork Work, std::invocable<const Work&> Look>
-  [[nodiscard]] Ticket post_batch(std::span<const Work> works, ScopeState* scope, Look look);
+  [[nodiscard]] Ticket post_batch(std::span<const Work> works, ScopeState* scope,
+                                  std::source_location where, Look look);
 
   /// The straight path of a wait: one poll brings exactly the awaited completion.
   [[nodiscard]] bool arrived_fresh(Slot& slot, std::uint64_t id, Completion& out) noexcept;
@@ -242,6 +249,7 @@ struct ChannelState {
 
   VERBATIM_COLD Ticket refuse(OperationQueue& queue) noexcept;
   VERBATIM_COLD Ticket refuse_send(PostShape shape) noexcept;
+  VERBATIM_COLD Ticket refuse_batch(std::size_t rest) noexcept;
   VERBATIM_COLD Ticket refuse_receive(std::size_t elements) noexcept;
   /// Not in the channel, which a refused handle may outlive: of this thread's last refusals all is
   /// known, of others the code.
@@ -273,6 +281,12 @@ struct ChannelState {
   template <SendWork Work, class Options>
   bool encode_unsignaled(const Work& work, const Options& chosen, std::uint64_t end,
                          ibv_send_wr& wr) noexcept;
+  /// Out of line, to leave the registers to requests without options.
+  template <SendWork Work>
+  [[gnu::noinline]] bool encode_chosen(const Work& work, std::uint64_t end,
+                                       ibv_send_wr& wr) noexcept {
+    return encode_unsignaled(work, work.options, end, wr);
+  }
   [[nodiscard]] Ticket finish_batch(ibv_send_wr& last_request, Slot& first, Slot& last) noexcept;
   VERBATIM_COLD Ticket batch_refused(Slot& last, int os_error,
                                      const ibv_send_wr* rejected) noexcept;
@@ -280,6 +294,13 @@ struct ChannelState {
   void wait_for(const Slot& slot, Patience& patience) noexcept;
   void take(Slot& slot) noexcept;
   void release_batch(Slot& last) noexcept;
+  static void land_batch(Slot& last, std::size_t bytes) noexcept {
+    if constexpr (dma::kModelled)
+      for (Slot* slot = last.next;; slot = slot->next) {
+        land(slot->flight, bytes);
+        if (slot == &last) break;
+      }
+  }
   [[nodiscard]] static Completion first_failure_of(const Slot& last) noexcept;
   void settle(Slot& slot) noexcept;
   void collect(OperationQueue& queue, ScopeState& scope) noexcept;
@@ -291,7 +312,8 @@ struct ChannelState {
 };
 
 template <SendWork Work>
-VERBATIM_HOT Ticket ChannelState::post(const Work& work, SlotState state, ScopeState* scope,
+VERBATIM_HOT Ticket ChannelState::post(const Work& work, SlotState state,
+                                       std::source_location where, ScopeState* scope,
                                        std::uint32_t* count) noexcept {
   Slot* const slot = send_queue.free;
   if (slot == nullptr) [[unlikely]]
@@ -310,7 +332,9 @@ VERBATIM_HOT Ticket ChannelState::post(const Work& work, SlotState state, ScopeS
   UnsafeAccess::copy_single<Work>(wr, element);
   wr.send_flags |= IBV_SEND_SIGNALED;  // Unsignaled work exists in batches only.
   wr.wr_id = id;
+  take_off(send_queue.model, slot->flight, work, where);
   if (const int failed = raw->context->ops.post_send(raw, &wr, &rejected)) [[unlikely]] {
+    call_off(slot->flight);
     slot->state = SlotState::free;
     return park_refusal(UnsafeAccess::post_failed(raw->context, "ibv_post_send", failed));
   }
@@ -320,7 +344,8 @@ VERBATIM_HOT Ticket ChannelState::post(const Work& work, SlotState state, ScopeS
 }
 
 template <std::size_t N>
-VERBATIM_HOT Ticket ChannelState::post(const Receive<N>& work, SlotState state, ScopeState* scope,
+VERBATIM_HOT Ticket ChannelState::post(const Receive<N>& work, SlotState state,
+                                       std::source_location where, ScopeState* scope,
                                        std::uint32_t* count) noexcept {
   Slot* const slot = receive_queue.free;
   if (slot == nullptr) [[unlikely]]
@@ -337,7 +362,9 @@ VERBATIM_HOT Ticket ChannelState::post(const Receive<N>& work, SlotState state, 
   ibv_sge element;
   UnsafeAccess::copy_single<Receive<N>>(wr, element);
   wr.wr_id = id;
+  take_off(receive_queue.model, slot->flight, work, where);
   if (const int failed = raw->context->ops.post_recv(raw, &wr, &rejected)) [[unlikely]] {
+    call_off(slot->flight);
     slot->state = SlotState::free;
     return park_refusal(UnsafeAccess::post_failed(raw->context, "ibv_post_recv", failed));
   }
@@ -357,7 +384,8 @@ VERBATIM_HOT bool ChannelState::encode_unsignaled(const Work& work, const Option
 }
 
 template <SendWork Work, std::invocable<const Work&> Look>
-Ticket ChannelState::post_batch(std::span<const Work> works, ScopeState* scope, Look look) {
+Ticket ChannelState::post_batch(std::span<const Work> works, ScopeState* scope,
+                                std::source_location where, Look look) {
   if (works.empty()) [[unlikely]]
     return park_refusal({.code = Errc::invalid_argument, .operation = "post", .field = "works"});
   const std::uint64_t end = end_of_message.load(std::memory_order_acquire);
@@ -371,17 +399,24 @@ Ticket ChannelState::post_batch(std::span<const Work> works, ScopeState* scope, 
   for (;; ++work, ++wr, slot = slot->next) {
     look(*work);
     if (slot == nullptr) [[unlikely]]
-      return refuse(send_queue);
+      return refuse_batch(static_cast<std::size_t>(last - work) + 1);
     // Options that are known when this is compiled fold away.
     using Options = decltype(work->options);
     const bool taken = UnsafeAccess::are_plain(work->options)
                            ? encode_unsignaled(*work, Options{}, end, *wr)
-                           : encode_unsignaled(*work, work->options, end, *wr);
+                           : encode_chosen(*work, end, *wr);
     if (!taken) [[unlikely]]
       return refuse_send(UnsafeAccess::shape(*work));
     slot->state = SlotState::chained;
     wr->wr_id = slot->id;
     if (work == last) break;
+  }
+  if constexpr (dma::kModelled) {
+    Slot* each = first;
+    for (const Work& taken : works) {
+      take_off(send_queue.model, each->flight, taken, where);
+      each = each->next;
+    }
   }
   slot->scope = scope;
   return finish_batch(*wr, *first, *slot);
@@ -395,6 +430,7 @@ VERBATIM_HOT bool ChannelState::arrived_fresh(Slot& slot, std::uint64_t id,
     if (count > 0) file(polled, count);
     return false;
   }
+  land(slot.flight, polled[0]);
   out = UnsafeAccess::completion(polled[0]);
   slot.queue->release(slot);
   return true;

@@ -26,6 +26,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <ranges>
 #include <source_location>
 #include <span>
 #include <type_traits>
@@ -71,21 +72,26 @@ class Scope {
   /// Hands the work to the device. A refusal (`would_block`: the queue is full) comes out of
   /// wait().
   template <class Work>
-  VERBATIM_HOT Operation post(const Work& work) {
+  VERBATIM_HOT Operation post(const Work& work,
+                              std::source_location where = std::source_location::current()) {
     const void* const memory = UnsafeAccess::first_memory(work);
     check_frame(work);
     const Operation posted{
-        channel_.post(work, detail::SlotState::flying, &state_, &state_.handles).id};
+        channel_.post(work, detail::SlotState::flying, where, &state_, &state_.handles).id};
     show_compiler(memory);
     return posted;
   }
   /// All of it with one doorbell and one signal. One handle, whose result is the first failure; if
   /// the queue has not room for all of it, nothing is posted (`would_block`).
-  template <SendWork Work>
-  VERBATIM_HOT Operation post(std::span<const Work> works) {
+  template <std::ranges::contiguous_range Works>
+    requires SendWork<std::ranges::range_value_t<Works>>
+  VERBATIM_HOT Operation post(const Works& all,
+                              std::source_location where = std::source_location::current()) {
+    using Work = std::ranges::range_value_t<Works>;
+    const std::span<const Work> works{all};
     const void* const memory = works.empty() ? nullptr : UnsafeAccess::first_memory(*works.data());
     const detail::Ticket ticket =
-        channel_.post_batch(works, &state_, [this](const Work& work) { check_frame(work); });
+        channel_.post_batch(works, &state_, where, [this](const Work& work) { check_frame(work); });
     if (!ticket.refused()) [[likely]]
       ++state_.handles;
     show_compiler(memory);
@@ -94,13 +100,14 @@ class Scope {
   /// For work that nobody waits for by itself: the scope waits for all of it and reports failures.
   /// Waits for room if the queue is full.
   template <class Work>
-  VERBATIM_HOT void post_detached(const Work& work) {
+  VERBATIM_HOT void post_detached(const Work& work,
+                                  std::source_location where = std::source_location::current()) {
     const void* const memory = UnsafeAccess::first_memory(work);
     check_frame(work);
     std::chrono::steady_clock::time_point since{};
     for (;;) {
       const detail::Ticket ticket =
-          channel_.post(work, detail::SlotState::detached, &state_, &state_.detached);
+          channel_.post(work, detail::SlotState::detached, where, &state_, &state_.detached);
       if (!ticket.refused()) [[likely]]
         break;
       if (!channel_.make_room(queue_of(work), ticket.id, state_, since)) return;
