@@ -10,7 +10,8 @@
 /// device may still write to it. quarantined_buffers() counts those.
 ///
 /// Ownership: move-only. A dropped Pending costs nothing: its slot keeps the buffer until the
-///            completion comes.
+///            completion comes. For who wants that to be an error of clang's all the same: the
+///            definition VERBATIM_STRICT_LINEAR.
 /// Threads:   those of its channel: one at a time.
 #include <array>
 #include <cstddef>
@@ -35,7 +36,8 @@ struct [[nodiscard]] Completed {
 };
 
 template <class B>
-class [[nodiscard("dropping it gives the buffer away; wait() brings it back")]] Pending {
+class VERBATIM_CONSUMABLE
+    [[nodiscard("dropping it gives the buffer away; wait() brings it back")]] Pending {
   static_assert(std::is_nothrow_move_constructible_v<B>);
 
  public:
@@ -44,7 +46,7 @@ class [[nodiscard("dropping it gives the buffer away; wait() brings it back")]] 
         slot_(std::exchange(other.slot_, &detail::no_slot)),
         id_(std::exchange(other.id_, detail::kRefused)),
         buffer_(std::move(other.buffer_)) {}
-  Pending& operator=(Pending&& other) noexcept {
+  VERBATIM_RESTORES Pending& operator=(Pending&& other) noexcept {
     if (this != &other) {
       if (posted()) drop(*channel_, *slot_, std::move(buffer_));
       channel_ = other.channel_;
@@ -54,7 +56,7 @@ class [[nodiscard("dropping it gives the buffer away; wait() brings it back")]] 
     }
     return *this;
   }
-  ~Pending() {
+  VERBATIM_LINEAR ~Pending() {
     if (posted()) [[unlikely]]
       drop(*channel_, *slot_, std::move(buffer_));
   }
@@ -62,11 +64,14 @@ class [[nodiscard("dropping it gives the buffer away; wait() brings it back")]] 
   /// Whether the device took it. If not, wait() says why, and gives the buffer back, at once.
   [[nodiscard]] bool posted() const noexcept { return (id_ & detail::kRefused) == 0; }
   /// Whether wait() would return at once. Looks at the completion queue once.
-  [[nodiscard]] bool ready() noexcept { return !posted() || channel_->is_ready(*slot_, id_); }
+  VERBATIM_UNCONSUMED_ONLY [[nodiscard]] bool ready() noexcept {
+    return !posted() || channel_->is_ready(*slot_, id_);
+  }
 
   /// Waits until the device is done with the buffer. `timed_out` breaks the channel: only so it is
   /// certain that nothing will be written to the buffer any more. Once.
-  [[nodiscard]] VERBATIM_HOT Completed<B> wait(Timeout limit = kChannelTimeout) noexcept {
+  VERBATIM_CONSUMES VERBATIM_UNCONSUMED_ONLY [[nodiscard]] VERBATIM_HOT Completed<B> wait(
+      Timeout limit = kChannelTimeout) noexcept {
     const std::uint64_t id = std::exchange(id_, detail::kRefused);
     detail::Slot& slot = *std::exchange(slot_, &detail::no_slot);
     Completion completion;

@@ -5,7 +5,7 @@
 /// 64-byte aligned, zeroed, not inherited by forked children, registered for local use only.
 ///
 /// Ownership: move-only and null after a move; keeps its ProtectionDomain alive. Deregistered
-///            before it is unmapped.
+///            before it is unmapped. Use after a move: clang finds it (-Wconsumed), else check().
 /// Threads:   one at a time.
 #include <cstddef>
 #include <memory>
@@ -45,10 +45,10 @@ struct BufferOptions {
   HugePages huge_pages = HugePages::off;
 };
 
-class Buffer {
+class VERBATIM_CONSUMABLE Buffer {
  public:
   Buffer(Buffer&& other) noexcept : block_(std::exchange(other.block_, nullptr)) {}
-  Buffer& operator=(Buffer&& other) noexcept {
+  VERBATIM_RESTORES Buffer& operator=(Buffer&& other) noexcept {
     detail::BufferBlock* const former = std::exchange(block_, std::exchange(other.block_, nullptr));
     if (former != nullptr && former != block_) [[unlikely]]
       free_block(former);
@@ -66,39 +66,41 @@ class Buffer {
   /// Calls `use` with the bytes, which are not to be kept beyond the call. Posting the buffer from
   /// inside is a programming error, and is found.
   template <class F>
-  decltype(auto) with(F&& use) & {
+  VERBATIM_UNCONSUMED_ONLY decltype(auto) with(F&& use) & {
     const std::span<std::byte> seen = bytes();
     const View view{*block_};
     return std::forward<F>(use)(seen);
   }
   template <class F>
-  decltype(auto) with(F&& use) const& {
+  VERBATIM_UNCONSUMED_ONLY decltype(auto) with(F&& use) const& {
     const std::span<const std::byte> seen = bytes();
     const View view{*block_};
     return std::forward<F>(use)(seen);
   }
-  [[nodiscard]] std::span<std::byte> bytes() & VERBATIM_LIFETIMEBOUND {
+  VERBATIM_UNCONSUMED_ONLY [[nodiscard]] std::span<std::byte> bytes() & VERBATIM_LIFETIMEBOUND {
     check(block_ != nullptr, "Buffer::bytes(): the buffer was moved away");
     return {block_->data, block_->size};
   }
-  [[nodiscard]] std::span<const std::byte> bytes() const& VERBATIM_LIFETIMEBOUND {
+  VERBATIM_UNCONSUMED_ONLY [[nodiscard]] std::span<const std::byte> bytes()
+      const& VERBATIM_LIFETIMEBOUND {
     check(block_ != nullptr, "Buffer::bytes(): the buffer was moved away");
     return {block_->data, block_->size};
   }
   void bytes() && = delete;
 
   /// The registration of the whole buffer.
-  [[nodiscard]] const MemoryRegion& region() const& VERBATIM_LIFETIMEBOUND {
+  VERBATIM_UNCONSUMED_ONLY [[nodiscard]] const MemoryRegion& region()
+      const& VERBATIM_LIFETIMEBOUND {
     check(block_ != nullptr, "Buffer::region(): the buffer was moved away");
     return block_->region;
   }
   void region() && = delete;
 
   /// `size` bytes from `offset` on; the rest of the buffer where `size` is left out.
-  [[nodiscard]] GatherElement gather(std::size_t offset = 0,
-                                     std::size_t size = std::dynamic_extent) const&;
-  [[nodiscard]] ScatterElement scatter(std::size_t offset = 0,
-                                       std::size_t size = std::dynamic_extent) &;
+  VERBATIM_UNCONSUMED_ONLY [[nodiscard]] GatherElement gather(
+      std::size_t offset = 0, std::size_t size = std::dynamic_extent) const&;
+  VERBATIM_UNCONSUMED_ONLY [[nodiscard]] ScatterElement scatter(
+      std::size_t offset = 0, std::size_t size = std::dynamic_extent) &;
 
  private:
   friend class ProtectionDomain;

@@ -38,7 +38,8 @@ TEST_F(Lifetime, RefusedHandleOutlivesItsChannel) {
 }
 
 TEST_F(Lifetime, LastHandleThatWasWaitedForIsStaleAfterItsChannel) {
-  auto receiving = channel().receive(buffer());
+  auto received = channel().receive(buffer());
+  auto& receiving = received;  // Or clang would not let it be used again.
   close_channel();
   EXPECT_TRUE(fails_with(receiving.wait().result, Errc::closed));  // Nothing is left of it now.
   EXPECT_TRUE(fails_with(receiving.wait().result, Errc::stale));
@@ -46,7 +47,8 @@ TEST_F(Lifetime, LastHandleThatWasWaitedForIsStaleAfterItsChannel) {
 }
 
 TEST_F(Lifetime, HandleMovedFromIsStaleAfterItsChannel) {
-  auto receiving = channel().receive(buffer());
+  auto received = channel().receive(buffer());
+  auto& receiving = received;  // Or clang would not let it be used again.
   auto moved = std::move(receiving);
   close_channel();
   EXPECT_TRUE(fails_with(moved.wait().result, Errc::closed));

@@ -92,7 +92,8 @@ TEST_F(BufferTest, RefusesPartsBeyondItsEnd) {
 
 TEST_F(BufferTest, IsNullAfterAMove) {
   const ThrowingContracts throwing;
-  Buffer from = make(100);
+  Buffer made = make(100);
+  Buffer& from = made;  // Or clang would not let it be used again.
   const std::byte* const address = from.bytes().data();
   Buffer to = std::move(from);
   EXPECT_TRUE(to);
