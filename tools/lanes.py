@@ -195,7 +195,7 @@ def overhead(lane):
 LANES = {
     "style": (style, ["clang"], 120),
     "unit": (unit, [], 900),
-    "compile-fail": (compile_fail, ["clang"], 900),
+    "compile-fail": (compile_fail, ["clang"], 1800),
     "tidy": (tidy, ["clang"], 1800),
     "soft": (soft, [], 1800),
     "preload": (preload, ["preload", "vm"], 1200),
