@@ -197,7 +197,8 @@ TEST_F(ChannelTest, RefusedPostGivesTheBufferBackAtOnce) {
 
 TEST_F(ChannelTest, WaitingTwiceIsStale) {
   auto receiving = right.receive(empty(8));
-  auto sending = left.send(filled(8, seed));
+  auto sent = left.send(filled(8, seed));
+  auto& sending = sent;  // Or clang would not let it be used again.
   EXPECT_TRUE(succeeds(sending.wait().result));
   EXPECT_TRUE(fails_with(sending.wait().result, Errc::stale));
   EXPECT_TRUE(succeeds(receiving.wait().result));
