@@ -10,7 +10,6 @@
 namespace vb = verbatim;
 
 namespace {
-
 constexpr std::uint64_t kRounds = 1000;
 
 // [meet]
@@ -36,15 +35,13 @@ vb::Result<std::uint64_t> ask(const vb::ProtectionDomain& domain, const std::str
   return *reinterpret_cast<const std::uint64_t*>(number.bytes().data());
 }
 // [/meet]
-
 }  // namespace
 
 int main() {
   int port_pipe[2];
   if (pipe(port_pipe) != 0) return 1;
   const pid_t child = fork();  // before any device is opened: an open device does not cross a fork
-  auto context = vb::open_device().value();
-  auto domain = context.allocate_domain().value();
+  const auto domain = vb::open_device().value().allocate_domain().value();
   std::uint16_t port = 0;
   if (child == 0) {
     if (read(port_pipe[0], &port, sizeof port) != sizeof port) return 1;

@@ -30,7 +30,7 @@ vb::Result<void> run() {
   // [scope]
   const std::array first{write_of(0), write_of(1), write_of(2)};
   const auto outcome = left.scope([&](vb::Scope& scope) -> vb::Result<void> {
-    const auto batch = scope.post(std::span<const vb::Write<1>>{first});  // one doorbell
+    const auto batch = scope.post(first);  // one doorbell
     for (std::size_t i = 3; i < kChunks; ++i)
       scope.post_detached(write_of(i));  // waits for room when the queue is full
     VERBATIM_TRY(scope.wait(batch));

@@ -5,7 +5,8 @@
 ///     auto outcome = channel.scope([&](Scope& scope) -> Result<void> {
 ///       auto receiving = scope.post(Receive{region.scatter(reply)});
 ///       scope.post_detached(Send{region.gather(request)});
-///       return scope.wait(receiving).transform([](const Completion&) {});
+///       VERBATIM_TRY(scope.wait(receiving));
+///       return {};
 ///     });
 ///
 /// The scope, not the handle, guarantees the end: whatever the closure does, returns or throws,
@@ -82,7 +83,8 @@ class Scope {
     return posted;
   }
   /// All of it with one doorbell and one signal. One handle, whose result is the first failure; if
-  /// the queue has not room for all of it, nothing is posted (`would_block`).
+  /// the queue has not room for all of it, nothing is posted (`would_block`; `limit_exceeded` if it
+  /// never will have).
   template <std::ranges::contiguous_range Works>
     requires SendWork<std::ranges::range_value_t<Works>>
   VERBATIM_HOT Operation post(const Works& all,
