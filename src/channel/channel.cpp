@@ -3,6 +3,8 @@
 
 #include <pthread.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <bit>
@@ -138,7 +140,10 @@ ChannelState::ChannelState(ChannelOptions chosen, ProtectionDomain in, Completio
   cq = UnsafeAccess::raw(completions);
 }
 
-ChannelState::~ChannelState() { interrupt->detach(); }
+ChannelState::~ChannelState() {
+  if (async_events.get() >= 0) UnsafeAccess::unwatch_events(domain.context(), async_events.get());
+  interrupt->detach();
+}
 
 }  // namespace detail
 
@@ -275,6 +280,8 @@ Result<std::size_t> Channel::poll() noexcept {
   detail::ChannelState& state = owned();
   if (state.epoll.get() >= 0) {
     state.acknowledge_events();
+    std::uint64_t raised = 0;
+    if (::read(state.async_events.get(), &raised, sizeof raised) < 0) raised = 0;  // None was.
     // Before the last poll, so that none is overlooked. A queue that cannot be armed is broken, and
     // the poll says so.
     [[maybe_unused]] const auto armed = state.completions.arm();
@@ -295,11 +302,15 @@ Result<int> Channel::fd() noexcept {
   if (state.epoll.get() < 0) {
     detail::FileDescriptor epoll{epoll_create1(EPOLL_CLOEXEC)};
     if (epoll.get() < 0) return std::unexpected(os_failure("epoll_create1", errno));
-    for (const int source : {state.events.fd(), state.interrupt->fd}) {
+    detail::FileDescriptor async_events{eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+    if (async_events.get() < 0) return std::unexpected(os_failure("eventfd", errno));
+    for (const int source : {state.events.fd(), state.interrupt->fd, async_events.get()}) {
       epoll_event wanted{.events = EPOLLIN, .data = {.fd = source}};
       if (epoll_ctl(epoll.get(), EPOLL_CTL_ADD, source, &wanted) != 0)
         return std::unexpected(os_failure("epoll_ctl", errno));
     }
+    UnsafeAccess::watch_events(state.domain.context(), async_events.get());
+    state.async_events = std::move(async_events);
     state.epoll = std::move(epoll);
   }
   VERBATIM_TRY(state.completions.arm());

@@ -13,6 +13,7 @@
 #include <mutex>
 #include <thread>
 #include <unordered_map>
+#include <vector>
 
 #include "verbatim/base/error.hpp"
 #include "verbatim/provider/provider.hpp"
@@ -33,6 +34,10 @@ class EventReader {
   void add(const void* object, EventMarks& marks);
   void remove(const void* object) noexcept;
 
+  /// `event_fd`, an eventfd, becomes readable when anything was marked.
+  void watch(int event_fd);
+  void unwatch(int event_fd) noexcept;
+
   /// Starts the thread if events are to be read by one and it does not run yet.
   [[nodiscard]] Result<void> start();
   /// Reads what waits; never blocks. Afterwards what was raised before is marked, also by others
@@ -50,6 +55,8 @@ class EventReader {
   /// Marks and acknowledges.
   AsyncEvent take(ibv_async_event& event);
   void mark(const void* object, EventType type);
+  void mark_device(EventType type) noexcept;
+  void tell_watchers() noexcept;  ///< Under the lock.
 
   const Provider& provider_;
   ibv_context* context_;
@@ -58,6 +65,7 @@ class EventReader {
   std::mutex reading_;  ///< From reading an event until it is marked.
   std::mutex mutex_;    ///< Of the registry.
   std::unordered_map<const void*, EventMarks*> objects_;
+  std::vector<int> watchers_;
   int stop_fd_ = -1;
   std::unique_ptr<std::thread> thread_;
 };

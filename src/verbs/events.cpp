@@ -100,6 +100,17 @@ void EventReader::remove(const void* object) noexcept {
   objects_.erase(object);
 }
 
+void EventReader::watch(int event_fd) {
+  const std::lock_guard lock{mutex_};
+  watchers_.push_back(event_fd);
+}
+
+void EventReader::unwatch(int event_fd) noexcept {
+  if (is_forked(context_)) return;
+  const std::lock_guard lock{mutex_};
+  std::erase(watchers_, event_fd);
+}
+
 Result<void> EventReader::start() {
   const std::lock_guard lock{mutex_};
   if (options_.events == EventDelivery::manual || thread_) return {};
@@ -122,7 +133,7 @@ void EventReader::run() {
     if ((fds[0].revents & POLLIN) != 0 && !dispatch()) break;
   }
   // The device is gone. What waits on it learns so from the same mark as from the event.
-  device_marks_.fetch_or(std::to_underlying(EventType::device_fatal));
+  mark_device(EventType::device_fatal);
   log(LogLevel::error, "async events can no longer be read: the device is gone");
 }
 
@@ -157,7 +168,7 @@ AsyncEvent EventReader::take(ibv_async_event& event) {
     case Subject::shared_receive_queue: mark(event.element.srq, report.type); break;
     case Subject::port:
       report.port = static_cast<std::uint8_t>(event.element.port_num);
-      device_marks_.fetch_or(std::to_underlying(report.type));
+      mark_device(report.type);
       break;
   }
   provider_.ack_async_event(&event);
@@ -168,6 +179,19 @@ void EventReader::mark(const void* object, EventType type) {
   const std::lock_guard lock{mutex_};
   if (const auto found = objects_.find(object); found != objects_.end())
     found->second->fetch_or(std::to_underlying(type));
+  tell_watchers();
+}
+
+void EventReader::mark_device(EventType type) noexcept {
+  device_marks_.fetch_or(std::to_underlying(type));
+  const std::lock_guard lock{mutex_};
+  tell_watchers();
+}
+
+void EventReader::tell_watchers() noexcept {
+  const std::uint64_t one = 1;
+  for (const int watcher : watchers_)
+    if (write(watcher, &one, sizeof one) < 0) continue;  // Full: it is readable already.
 }
 
 }  // namespace detail

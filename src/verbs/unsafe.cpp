@@ -73,6 +73,13 @@ ibv_pd* UnsafeAccess::raw(const ProtectionDomain& domain) noexcept {
 ibv_context* UnsafeAccess::raw(const Context& context) noexcept { return context.state_->raw; }
 ibv_mr* UnsafeAccess::raw(const MemoryRegion& region) noexcept { return region.state_->raw.get(); }
 
+void UnsafeAccess::watch_events(const Context& context, int event_fd) {
+  context.state_->events.watch(event_fd);
+}
+void UnsafeAccess::unwatch_events(const Context& context, int event_fd) noexcept {
+  context.state_->events.unwatch(event_fd);
+}
+
 Result<void> UnsafeAccess::modify(QueuePair& queue_pair, ibv_qp_attr& attributes, unsigned mask) {
   const QueuePairState from = VERBATIM_TRY(queue_pair.query_state());
   return queue_pair.state_->modify(attributes, mask, from);

@@ -4,6 +4,7 @@
 //       channel can be connected anew.
 // Method: each way to fail (failing_work.hpp), and each other end, against each form of operation.
 #include <gtest/gtest.h>
+#include <poll.h>
 
 #include <array>
 #include <functional>
@@ -345,6 +346,20 @@ TEST_F(ChannelFaults, OverrunOfTheCompletionQueueEndsTheChannel) {
 
 TEST_F(ChannelFaults, DeviceThatDisappearsEndsTheChannel) {
   expect_device_lost(soft::FaultPlan{}.remove_device(1));
+}
+
+TEST_F(ChannelFaults, DeviceThatDisappearsWakesWhoSleepsOnTheFileDescriptor) {
+  const int fd = require(right.fd());
+  pollfd entry{.fd = fd, .events = POLLIN, .revents = 0};
+  ASSERT_EQ(::poll(&entry, 1, 0), 0);
+  {
+    const Faults faults{soft::FaultPlan{}.remove_device(1)};
+    static_cast<void>(left.write(piece(0), window.remote()));
+  }
+  ASSERT_EQ(::poll(&entry, 1, 30'000), 1) << "nothing of its own was on the way";
+  EXPECT_FALSE(right.poll().has_value());
+  ASSERT_TRUE(right.cause());
+  EXPECT_EQ(right.cause()->code, Errc::device_failed);
 }
 
 TEST_F(ChannelFaults, DeadlineOfALateMessageIsADeadlineAndNothingLandsAfterIt) {

@@ -189,8 +189,9 @@ struct ChannelState {
   std::ptrdiff_t signal_every = 1;                  ///< So many requests of a batch.
   std::optional<Buffer> atomic_result{};
   std::shared_ptr<Interrupt> interrupt{};
-  FileDescriptor epoll{};  ///< Of fd(): made when first asked for.
-  FileDescriptor link{};   ///< Where Listener or dial() met the peer: close() takes leave on it.
+  FileDescriptor epoll{};         ///< Of fd(): made when first asked for.
+  FileDescriptor async_events{};  ///< Made with it: readable when the device has raised one.
+  FileDescriptor link{};  ///< Where Listener or dial() met the peer: close() takes leave on it.
   std::optional<std::stop_callback<std::function<void()>>> stop{};
   /// Room for the failures of a scope, made beforehand.
   std::unique_ptr<std::vector<Error>> spare_failures{};

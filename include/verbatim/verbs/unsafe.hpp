@@ -246,6 +246,9 @@ struct UnsafeAccess {
     else
       return reinterpret_cast<const void*>(work.into.sge_.addr);
   }
+  /// `event_fd`, an eventfd, becomes readable when an async event has marked an object.
+  static void watch_events(const Context& context, int event_fd);
+  static void unwatch_events(const Context& context, int event_fd) noexcept;
   static Result<void> modify(QueuePair& queue_pair, ibv_qp_attr& attributes, unsigned mask);
 
  private:
