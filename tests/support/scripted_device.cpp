@@ -42,7 +42,7 @@ int post_receive(ibv_qp*, ibv_recv_wr* wr, ibv_recv_wr** rejected) {
     return refusal;
   }
   active->receives.push_back({wr->wr_id, wr->num_sge, active->state});
-  if (marker) come_back(wr->wr_id, true);
+  if (marker && !active->flushes_at_the_transition) come_back(wr->wr_id, true);
   return 0;
 }
 
@@ -64,6 +64,10 @@ int poll(ibv_cq*, int room, ibv_wc* out) {
 
 int modify(ibv_qp* queue_pair, ibv_qp_attr* attributes, int mask) {
   const bool to_error = (mask & IBV_QP_STATE) != 0 && attributes->qp_state == IBV_QPS_ERR;
+  if (to_error && active->state == IBV_QPS_ERR) {
+    if (active->flushes_at_the_transition) come_back(active->receives.back().id, true);
+    return 0;
+  }
   if (to_error) {
     ++active->errors;
     if (active->error_refusal != 0) return active->error_refusal;

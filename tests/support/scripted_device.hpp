@@ -40,12 +40,13 @@ struct Script {
   int destroy_refusal = 0;  ///< The queue pair stays then.
   bool flushes = true;      ///< Whether requests in the error state come back.
   bool flushes_only_markers = false;
-  int poll_result = 0;               ///< Below 0: every poll answers so.
-  std::size_t empty_polls = 0;       ///< So many polls find nothing first.
-  std::function<void()> on_empty{};  ///< Called by a poll that finds nothing.
+  bool flushes_at_the_transition = false;  ///< A receive in the error state waits for the next.
+  int poll_result = 0;                     ///< Below 0: every poll answers so.
+  std::size_t empty_polls = 0;             ///< So many polls find nothing first.
+  std::function<void()> on_empty{};        ///< Called by a poll that finds nothing.
 
   std::size_t polls = 0;
-  std::size_t errors = 0;    ///< Moves to the error state.
+  std::size_t errors = 0;    ///< Moves to the error state from another one.
   std::size_t destroys = 0;  ///< Tries.
   ibv_qp_state state = IBV_QPS_RESET;
 

@@ -50,6 +50,15 @@ TEST_F(Proof, DeadlineMovesToErrorAndWaitsForAMarkerInEachQueue) {
   EXPECT_EQ(channel().cause()->code, Errc::timed_out);
 }
 
+/// As rxe does.
+TEST_F(Proof, DeviceThatLooksForReceivesOnlyAtTheTransitionGivesTheMarkerBack) {
+  open_channel({.flush_timeout = 10s});
+  script.flushes_at_the_transition = true;
+  auto receiving = channel().receive(buffer());
+  EXPECT_TRUE(fails_with(receiving.wait(0ms).result, Errc::timed_out));
+  EXPECT_EQ(script.destroys, 0u);
+}
+
 TEST_F(Proof, TheWaitEndsOnlyWhenBothMarkersAreBack) {
   open_channel();
   script.flushes = false;
