@@ -69,8 +69,10 @@ class Queue {
 /// Destroying it in flight says that the device has let go, as when its queue pair is destroyed.
 class Flight {
  public:
-  Flight() noexcept = default;
-  ~Flight() { release(); }
+  constexpr Flight() noexcept = default;
+  constexpr ~Flight() {  // So that a slot can be a constant: g++ asks for it.
+    if (operation_ != nullptr) release();
+  }
   Flight(Flight&& other) noexcept : operation_(std::exchange(other.operation_, nullptr)) {}
   Flight& operator=(Flight&& other) noexcept {
     if (this != &other) {
