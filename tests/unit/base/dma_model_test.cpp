@@ -194,7 +194,7 @@ TEST_F(DmaModelDeathTest, RefusesMoreRangesThanItCanKeep) {
   post(flight, kReads, ranges);
   completed(flight, 0);
   ranges.push_back(part(8, 8));
-  EXPECT_DEATH(post(flight, kReads, ranges), "at most 16 ranges");
+  EXPECT_DEATH(post(flight, kReads, ranges), "at most 32 ranges");
 }
 
 TEST_F(DmaModelDeathTest, ModifiedSendBufferNamesThePost) {

@@ -101,9 +101,10 @@ TEST_F(Deadlines, LongestOnesDoNotEndAtOnce) {
 TEST_F(Deadlines, WaitAllHasOneForAll) {
   open_channel({.timeout = 10s});
   Buffer memory = buffer();
+  Buffer into = buffer();
   const auto outcome = channel().scope([&](Scope& scope) {
     const std::array all{scope.post(Send{memory.gather()}), scope.post(Send{memory.gather()}),
-                         scope.post(Receive{memory.scatter()})};
+                         scope.post(Receive{into.scatter()})};
     script.complete(script.sends[1].id);
     EXPECT_TRUE(fails_with(scope.wait_all(all, 20ms), Errc::timed_out));
     // All were taken, also what succeeded.
@@ -115,8 +116,9 @@ TEST_F(Deadlines, WaitAllHasOneForAll) {
 TEST_F(Deadlines, WaitAnyThatIsLateEndsTheChannelAndLosesNothing) {
   open_channel();
   Buffer memory = buffer();
+  Buffer into = buffer();
   const auto outcome = channel().scope([&](Scope& scope) {
-    const std::array all{scope.post(Send{memory.gather()}), scope.post(Receive{memory.scatter()})};
+    const std::array all{scope.post(Send{memory.gather()}), scope.post(Receive{into.scatter()})};
     EXPECT_TRUE(fails_with(scope.wait_any(all, 5ms), Errc::timed_out));
     EXPECT_EQ(channel().cause()->code, Errc::timed_out);
     EXPECT_EQ(require(scope.wait_any(all)), 0u);
