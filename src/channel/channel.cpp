@@ -20,6 +20,10 @@
 #include "channel/slot_states.hpp"
 #include "verbatim/base/try.hpp"
 
+#if VERBATIM_ASAN
+#include <sanitizer/asan_interface.h>
+#endif
+
 namespace verbatim {
 namespace detail {
 namespace {
@@ -196,7 +200,7 @@ Pending<Buffer> PreparedChannel::receive(Buffer buffer, ByteRange range,
                                          std::source_location where) {
   detail::ChannelState& state = owned();
   const detail::Ticket ticket =
-      state.post(Receive{Channel::scatter(buffer, range)}, detail::SlotState::flying, where);
+      state.post(Receive{Channel::scatter(buffer, range, where)}, detail::SlotState::flying, where);
   return {state, ticket, std::move(buffer)};
 }
 
@@ -466,7 +470,15 @@ Result<void> Scope::wait_all(std::span<const Operation> operations, Timeout limi
   return outcome;
 }
 
-void Scope::check_local(std::uint64_t address, std::uintptr_t here) const {
+void Scope::check_local(std::uint64_t address) const {
+  const auto here = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
+#if VERBATIM_ASAN
+  void* const fake = __asan_get_current_fake_stack();
+  void* const memory = reinterpret_cast<void*>(address);
+  void* const real = __asan_addr_is_in_fake_stack(fake, memory, nullptr, nullptr);
+  const std::uintptr_t place = real != nullptr ? reinterpret_cast<std::uintptr_t>(real) : address;
+  if (place >= frame_ || (real == nullptr && place < here)) return;
+#endif
   // A fiber or coroutine runs on another stack: then nothing can be said.
   pthread_attr_t attributes;
   void* bottom = nullptr;

@@ -23,27 +23,24 @@ void Buffer::free_block(detail::BufferBlock* block) noexcept {
   if (block->views == 0) delete block;
 }
 
-std::span<std::byte> Buffer::part(std::size_t offset, std::size_t size) const {
-  check(block_ != nullptr, "Buffer: the buffer was moved away");
+std::span<std::byte> Buffer::part(std::size_t offset, std::size_t size, Where where) const {
+  check(block_ != nullptr, "Buffer: the buffer was moved away", where);
   const std::size_t whole = block_->size;
-  if (offset > whole)
-    contract_violated("Buffer: offset beyond the buffer", offset, whole,
-                      std::source_location::current());
+  if (offset > whole) contract_violated("Buffer: offset beyond the buffer", offset, whole, where);
   if (size == std::dynamic_extent) size = whole - offset;
   if (size > whole - offset)
-    contract_violated("Buffer: size beyond the buffer", size, whole - offset,
-                      std::source_location::current());
+    contract_violated("Buffer: size beyond the buffer", size, whole - offset, where);
   return std::span{block_->data, whole}.subspan(offset, size);
 }
 
-GatherElement Buffer::gather(std::size_t offset, std::size_t size) const& {
-  const auto bytes = part(offset, size);
-  return block_->region.gather(std::span{bytes});
+GatherElement Buffer::gather(std::size_t offset, std::size_t size, Where where) const& {
+  const auto bytes = part(offset, size, where);
+  return block_->region.gather(std::span{bytes}, where);
 }
 
-ScatterElement Buffer::scatter(std::size_t offset, std::size_t size) & {
-  const auto bytes = part(offset, size);
-  return block_->region.scatter(std::span{bytes});
+ScatterElement Buffer::scatter(std::size_t offset, std::size_t size, Where where) & {
+  const auto bytes = part(offset, size, where);
+  return block_->region.scatter(std::span{bytes}, where);
 }
 
 }  // namespace verbatim

@@ -79,6 +79,8 @@ Result<RemoteMemoryRegion> MemoryRegion::remote() const noexcept {
 }
 
 void MemoryRegion::violated(const char* what, std::uint64_t size, Where where) const {
+  if (size > kMaxElement)
+    contract_violated("element: 32 bits hold its length", size, kMaxElement, where);
   contract_violated(what, size, length_, where);
 }
 

@@ -119,28 +119,28 @@ class Channel {
       Buffer buffer, ByteRange range = {}, SendOptions options = {},
       std::source_location where = std::source_location::current()) {
     const detail::Ticket ticket =
-        state_->post(Send{gather(buffer, range), options}, detail::SlotState::flying, where);
+        state_->post(Send{gather(buffer, range, where), options}, detail::SlotState::flying, where);
     return {*state_, ticket, std::move(buffer)};
   }
   [[nodiscard]] VERBATIM_HOT Pending<Buffer> receive(
       Buffer buffer, ByteRange range = {},
       std::source_location where = std::source_location::current()) {
     const detail::Ticket ticket =
-        state_->post(Receive{scatter(buffer, range)}, detail::SlotState::flying, where);
+        state_->post(Receive{scatter(buffer, range, where)}, detail::SlotState::flying, where);
     return {*state_, ticket, std::move(buffer)};
   }
   [[nodiscard]] VERBATIM_HOT Pending<Buffer> write(
       Buffer buffer, WriteTarget to, ByteRange range = {}, WriteOptions options = {},
       std::source_location where = std::source_location::current()) {
-    const detail::Ticket ticket = state_->post(Write<1>{gather(buffer, range), to, options},
+    const detail::Ticket ticket = state_->post(Write<1>{gather(buffer, range, where), to, options},
                                                detail::SlotState::flying, where);
     return {*state_, ticket, std::move(buffer)};
   }
   [[nodiscard]] VERBATIM_HOT Pending<Buffer> read(
       Buffer buffer, ReadSource from, ByteRange range = {}, ReadOptions options = {},
       std::source_location where = std::source_location::current()) {
-    const detail::Ticket ticket = state_->post(Read<1>{scatter(buffer, range), from, options},
-                                               detail::SlotState::flying, where);
+    const detail::Ticket ticket = state_->post(
+        Read<1>{scatter(buffer, range, where), from, options}, detail::SlotState::flying, where);
     return {*state_, ticket, std::move(buffer)};
   }
   // Of several buffers, whole, as one message.
@@ -148,15 +148,15 @@ class Channel {
   [[nodiscard]] Pending<std::array<Buffer, N>> send(
       std::array<Buffer, N> buffers, SendOptions options = {},
       std::source_location where = std::source_location::current()) {
-    const detail::Ticket ticket =
-        state_->post(Send<N>{gather_all(buffers), options}, detail::SlotState::flying, where);
+    const detail::Ticket ticket = state_->post(Send<N>{gather_all(buffers, where), options},
+                                               detail::SlotState::flying, where);
     return {*state_, ticket, std::move(buffers)};
   }
   template <std::size_t N>
   [[nodiscard]] Pending<std::array<Buffer, N>> receive(
       std::array<Buffer, N> buffers, std::source_location where = std::source_location::current()) {
     const detail::Ticket ticket =
-        state_->post(Receive<N>{scatter_all(buffers)}, detail::SlotState::flying, where);
+        state_->post(Receive<N>{scatter_all(buffers, where)}, detail::SlotState::flying, where);
     return {*state_, ticket, std::move(buffers)};
   }
 
@@ -247,33 +247,35 @@ class Channel {
     return *state_;
   }
 
-  static GatherElement gather(const Buffer& buffer, ByteRange range) {
-    check_unseen(buffer);
+  static GatherElement gather(const Buffer& buffer, ByteRange range, Buffer::Where where) {
+    check_unseen(buffer, where);
     return range.length == std::dynamic_extent && range.offset == 0
                ? UnsafeAccess::whole<GatherElement>(buffer)
-               : buffer.gather(range.offset, range.length);
+               : buffer.gather(range.offset, range.length, where);
   }
-  static ScatterElement scatter(Buffer& buffer, ByteRange range) {
-    check_unseen(buffer);
+  static ScatterElement scatter(Buffer& buffer, ByteRange range, Buffer::Where where) {
+    check_unseen(buffer, where);
     return range.length == std::dynamic_extent && range.offset == 0
                ? UnsafeAccess::whole<ScatterElement>(buffer)
-               : buffer.scatter(range.offset, range.length);
+               : buffer.scatter(range.offset, range.length, where);
   }
-  static void check_unseen(const Buffer& buffer) {
+  static void check_unseen(const Buffer& buffer, Buffer::Where where) {
     const detail::BufferBlock* const block = UnsafeAccess::block(buffer);
-    check(block != nullptr, "Channel: the buffer was moved away before");
-    check(block->views == 0, "Channel: the buffer is posted while with() looks at it");
+    check(block != nullptr, "Channel: the buffer was moved away before", where);
+    check(block->views == 0, "Channel: the buffer is posted while with() looks at it", where);
   }
   template <std::size_t N>
-  static std::array<GatherElement, N> gather_all(const std::array<Buffer, N>& buffers) {
+  static std::array<GatherElement, N> gather_all(const std::array<Buffer, N>& buffers,
+                                                 Buffer::Where where) {
     return [&]<std::size_t... I>(std::index_sequence<I...>) {
-      return std::array<GatherElement, N>{gather(buffers[I], {})...};
+      return std::array<GatherElement, N>{gather(buffers[I], {}, where)...};
     }(std::make_index_sequence<N>{});
   }
   template <std::size_t N>
-  static std::array<ScatterElement, N> scatter_all(std::array<Buffer, N>& buffers) {
+  static std::array<ScatterElement, N> scatter_all(std::array<Buffer, N>& buffers,
+                                                   Buffer::Where where) {
     return [&]<std::size_t... I>(std::index_sequence<I...>) {
-      return std::array<ScatterElement, N>{scatter(buffers[I], {})...};
+      return std::array<ScatterElement, N>{scatter(buffers[I], {}, where)...};
     }(std::make_index_sequence<N>{});
   }
 

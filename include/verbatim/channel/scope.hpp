@@ -176,10 +176,10 @@ class Scope {
   template <class Work>
   VERBATIM_HOT void check_frame(const Work& work) const {
     for (const ibv_sge& element : UnsafeAccess::elements_of(work)) {
-      // Heap and static memory lie below the stack, mostly: one compare for them. So do locals that
-      // AddressSanitizer keeps on a stack of its own: it is not found there.
-      if (element.addr >= stack_pointer() && element.addr < frame_) [[unlikely]]
-        check_local(element.addr, stack_pointer());
+      // Heap and static memory lie below the stack, mostly: one compare for them. Locals may lie on
+      // a stack of AddressSanitizer's own: it has to be asked.
+      if (VERBATIM_ASAN || (element.addr >= stack_pointer() && element.addr < frame_)) [[unlikely]]
+        check_local(element.addr);
     }
   }
   /// Lets g++ -Wall (-Wdangling-pointer), from -O1 on, see that the address of a local of the
@@ -202,12 +202,16 @@ class Scope {
 #endif
     return here;
   }
-  VERBATIM_COLD void check_local(std::uint64_t address, std::uintptr_t here) const;
+  VERBATIM_COLD void check_local(std::uint64_t address) const;
 
   /// Calls the closure from a frame of its own: its locals lie below that, everybody else's above.
   template <class F>
   [[gnu::noinline]] static decltype(auto) run(F& body, Scope& scope) {
     scope.frame_ = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
+#if VERBATIM_ASAN
+    // AddressSanitizer places a frame of its own stack a few calls below where it would have been.
+    scope.frame_ = reinterpret_cast<std::uintptr_t>(__builtin_alloca(1024));
+#endif
     return std::invoke(body, scope);
   }
 

@@ -9,6 +9,7 @@
 /// Threads:   one at a time.
 #include <cstddef>
 #include <memory>
+#include <source_location>
 #include <span>
 #include <utility>
 
@@ -47,6 +48,8 @@ struct BufferOptions {
 
 class VERBATIM_CONSUMABLE Buffer {
  public:
+  using Where = std::source_location;  ///< Of the caller: a buffer that is gone is reported there.
+
   Buffer(Buffer&& other) noexcept : block_(std::exchange(other.block_, nullptr)) {}
   VERBATIM_RESTORES Buffer& operator=(Buffer&& other) noexcept {
     detail::BufferBlock* const former = std::exchange(block_, std::exchange(other.block_, nullptr));
@@ -66,41 +69,44 @@ class VERBATIM_CONSUMABLE Buffer {
   /// Calls `use` with the bytes, which are not to be kept beyond the call. Posting the buffer from
   /// inside is a programming error, and is found.
   template <class F>
-  VERBATIM_UNCONSUMED_ONLY decltype(auto) with(F&& use) & {
-    const std::span<std::byte> seen = bytes();
+  VERBATIM_UNCONSUMED_ONLY decltype(auto) with(F&& use, Where where = Where::current()) & {
+    const std::span<std::byte> seen = bytes(where);
     const View view{*block_};
     return std::forward<F>(use)(seen);
   }
   template <class F>
-  VERBATIM_UNCONSUMED_ONLY decltype(auto) with(F&& use) const& {
-    const std::span<const std::byte> seen = bytes();
+  VERBATIM_UNCONSUMED_ONLY decltype(auto) with(F&& use, Where where = Where::current()) const& {
+    const std::span<const std::byte> seen = bytes(where);
     const View view{*block_};
     return std::forward<F>(use)(seen);
   }
-  VERBATIM_UNCONSUMED_ONLY [[nodiscard]] std::span<std::byte> bytes() & VERBATIM_LIFETIMEBOUND {
-    check(block_ != nullptr, "Buffer::bytes(): the buffer was moved away");
+  VERBATIM_UNCONSUMED_ONLY [[nodiscard]] std::span<std::byte>
+      bytes(Where where = Where::current()) & VERBATIM_LIFETIMEBOUND {
+    check(block_ != nullptr, "Buffer::bytes(): the buffer was moved away", where);
     return {block_->data, block_->size};
   }
-  VERBATIM_UNCONSUMED_ONLY [[nodiscard]] std::span<const std::byte> bytes()
-      const& VERBATIM_LIFETIMEBOUND {
-    check(block_ != nullptr, "Buffer::bytes(): the buffer was moved away");
+  VERBATIM_UNCONSUMED_ONLY [[nodiscard]] std::span<const std::byte> bytes(
+      Where where = Where::current()) const& VERBATIM_LIFETIMEBOUND {
+    check(block_ != nullptr, "Buffer::bytes(): the buffer was moved away", where);
     return {block_->data, block_->size};
   }
   void bytes() && = delete;
 
   /// The registration of the whole buffer.
-  VERBATIM_UNCONSUMED_ONLY [[nodiscard]] const MemoryRegion& region()
-      const& VERBATIM_LIFETIMEBOUND {
-    check(block_ != nullptr, "Buffer::region(): the buffer was moved away");
+  VERBATIM_UNCONSUMED_ONLY [[nodiscard]] const MemoryRegion& region(
+      Where where = Where::current()) const& VERBATIM_LIFETIMEBOUND {
+    check(block_ != nullptr, "Buffer::region(): the buffer was moved away", where);
     return block_->region;
   }
   void region() && = delete;
 
   /// `size` bytes from `offset` on; the rest of the buffer where `size` is left out.
   VERBATIM_UNCONSUMED_ONLY [[nodiscard]] GatherElement gather(
-      std::size_t offset = 0, std::size_t size = std::dynamic_extent) const&;
+      std::size_t offset = 0, std::size_t size = std::dynamic_extent,
+      Where where = Where::current()) const&;
   VERBATIM_UNCONSUMED_ONLY [[nodiscard]] ScatterElement scatter(
-      std::size_t offset = 0, std::size_t size = std::dynamic_extent) &;
+      std::size_t offset = 0, std::size_t size = std::dynamic_extent,
+      Where where = Where::current()) &;
 
  private:
   friend class ProtectionDomain;
@@ -122,7 +128,7 @@ class VERBATIM_CONSUMABLE Buffer {
 
   explicit Buffer(detail::BufferBlock* block) noexcept : block_(block) {}
   VERBATIM_COLD static void free_block(detail::BufferBlock* block) noexcept;
-  [[nodiscard]] std::span<std::byte> part(std::size_t offset, std::size_t size) const;
+  [[nodiscard]] std::span<std::byte> part(std::size_t offset, std::size_t size, Where where) const;
 
   detail::BufferBlock* block_;
 };
