@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cstdio>
+#include <cstring>
 
 #include "base/dma_operation.hpp"
 #include "verbatim/base/check.hpp"
@@ -24,13 +25,18 @@ std::size_t __sanitizer_get_allocated_size(const volatile void* block);
 namespace verbatim::dma::detail {
 namespace {
 
-void print_stack(const Stack& stack) noexcept {
-  std::array<char, 512> line{};
+/// Where the program posted, and the calls that led there.
+void print_post(const Operation& operation) noexcept {
+  std::fprintf(stderr, "posted at %s:%u:\n", operation.where.file_name(), operation.where.line());
   int number = 0;
-  for (void* const call : stack.calls()) {
-    // A return address: the call is before it.
-    __sanitizer_symbolize_pc(static_cast<char*>(call) - 1, "%f %L", line.data(), line.size());
-    std::fprintf(stderr, "    #%d %s\n", number++, line.data());
+  for (void* const call : operation.stack.calls()) {
+    std::array<char, 8192> frames{};
+    // A return address: the call is before it. What was inlined there comes with it, innermost
+    // first, each with a zero behind; most of a post is inlined into the program's own function.
+    __sanitizer_symbolize_pc(static_cast<char*>(call) - 1, "%f %L", frames.data(),
+                             frames.size() - 1);
+    for (const char* each = frames.data(); *each != '\0'; each += std::strlen(each) + 1)
+      std::fprintf(stderr, "    #%d %s\n", number++, each);
   }
 }
 
@@ -41,10 +47,10 @@ void explain_report(const char*) noexcept {
   if (owner == nullptr) return;
   for (const Range& range : owner->covered())
     if (range.data <= address && address < range.data + range.size)
-      std::fprintf(stderr, "verbatim: %p is byte %td of %zu bytes that the device %s, posted at:\n",
+      std::fprintf(stderr, "verbatim: %p is byte %td of %zu bytes that the device %s, ",
                    static_cast<const void*>(address), address - range.data, range.size,
                    owner->direction == Direction::device_reads ? "reads" : "writes");
-  print_stack(owner->stack);
+  print_post(*owner);
 }
 
 /// The later completion would make the freed memory accessible again, and hide every use of it.
@@ -56,8 +62,8 @@ void check_freed(const volatile void* block) noexcept {
   if (owner == nullptr) return;
   std::fprintf(stderr, "verbatim: memory is freed while the device owns it; freed at:\n");
   __sanitizer_print_stack_trace();
-  std::fprintf(stderr, "verbatim: and posted at:\n");
-  print_stack(owner->stack);
+  std::fprintf(stderr, "verbatim: and ");
+  print_post(*owner);
   contract_violated("memory was freed while the device owns it; the block has this many bytes",
                     size, 0, owner->where);
 }
