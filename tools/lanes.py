@@ -64,7 +64,7 @@ def run_tests(lane, preset, programs_of, env=None):
 def unit(lane, preset="dev", env=None):
     """The unit tests, built with g++."""
     lane.build(preset, "unit_tests", "channel_tests", "soft_tests", "model_off_tests",
-               "misuse_tests")
+               "misuse_tests", "misuse_channel_tests")
     run_tests(lane, preset, "unit", env)
 
 
@@ -91,8 +91,11 @@ DEFERRED = {"VERBATIM_SOFT_MODE": "deferred"}
 
 
 def soft(lane):
-    """The conformance suite on soft0 in each of its modes, and what killed processes leave."""
-    lane.build("release", "conformance", "survival_tests")
+    """The conformance suite on soft0 in each of its modes, and what killed processes leave.
+
+    And misuse of a channel that a release build notices.
+    """
+    lane.build("release", "conformance", "survival_tests", "misuse_channel_tests")
     on_soft0(lane, "release", [{}, DEFERRED, {"VERBATIM_SOFT_MEMORY": "process"},
                                {"VERBATIM_SOFT_MEMORY": "relay"}, {"VERBATIM_SOFT_LINK": "eth"}])
     run_tests(lane, "release", "soft")
@@ -108,7 +111,8 @@ def asan(lane):
     unit(lane, "asan", env)
     lane.build("asan", "misuse_msan_tests", "conformance")
     run_tests(lane, "asan", "asan", env)
-    lane.build("dev", "misuse_asan_tests", "misuse_valgrind_tests")
+    lane.build("dev", "misuse_asan_tests", "misuse_valgrind_tests",
+               "misuse_channel_valgrind_tests")
     run_tests(lane, "dev", "asan")
     on_soft0(lane, "asan", [{}, DEFERRED], env)
 
@@ -117,7 +121,7 @@ def tsan(lane):
     """Conformance on soft0 under ThreadSanitizer, built with clang; misuse also with g++."""
     env = {"TSAN_OPTIONS": "second_deadlock_stack=1 "
            "external_symbolizer_path=/usr/bin/llvm-symbolizer-19"}
-    lane.build("tsan", "misuse_tests", "conformance")
+    lane.build("tsan", "misuse_tests", "misuse_channel_tests", "conformance")
     run_tests(lane, "tsan", "tsan", env)
     lane.build("dev", "misuse_tsan_tests")
     run_tests(lane, "dev", "tsan")

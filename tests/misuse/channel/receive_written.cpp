@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// EXPECT asan: use-after-poison ... <use> ... that the device writes, posted at ... <post>:
+//   ... <post>
+// EXPECT tsan: data race ...   Write of size ... <use> ... Previous write of size ...
+//   <post> ... 'channel receive'
+// EXPECT valgrind: Invalid write of size ... <use>
+// Borrowed memory is written while a receive has it.
+#include "misuse/channel_misuse.hpp"
+
+namespace verbatim::test {
+
+VERBATIM_MISUSE(receive_written) {
+  Channels c;
+  Bytes memory(Channels::kSize);
+  const MemoryRegion region = must(c.domain.register_local(memory));
+  must(c.left.scope([&](Scope& scope) {
+    const Operation receiving = scope.post(Receive{region.scatter(memory)});  // <post>
+    scribble(&memory[7]);                                                     // <use>
+    c.deliver();
+    must(scope.wait(receiving));
+  }));
+}
+
+}  // namespace verbatim::test
