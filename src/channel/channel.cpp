@@ -470,7 +470,7 @@ Result<void> Scope::wait_all(std::span<const Operation> operations, Timeout limi
   return outcome;
 }
 
-void Scope::check_local(std::uint64_t address) const {
+void Scope::check_local(std::uint64_t address, std::source_location where) const {
   const auto here = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
 #if VERBATIM_ASAN
   void* const fake = __asan_get_current_fake_stack();
@@ -491,7 +491,7 @@ void Scope::check_local(std::uint64_t address) const {
   if (inside(here) && inside(frame_))
     contract_violated(
         "Scope: the buffer is local to the scope's closure, and dies before the scope", address,
-        frame_, std::source_location::current());
+        frame_, where);
 }
 
 // ---- Pairs --------------------------------------------------------------------------------------

@@ -76,7 +76,7 @@ class Scope {
   VERBATIM_HOT Operation post(const Work& work,
                               std::source_location where = std::source_location::current()) {
     const void* const memory = UnsafeAccess::first_memory(work);
-    check_frame(work);
+    check_frame(work, where);
     const Operation posted{
         channel_.post(work, detail::SlotState::flying, where, &state_, &state_.handles).id};
     show_compiler(memory);
@@ -92,8 +92,8 @@ class Scope {
     using Work = std::ranges::range_value_t<Works>;
     const std::span<const Work> works{all};
     const void* const memory = works.empty() ? nullptr : UnsafeAccess::first_memory(*works.data());
-    const detail::Ticket ticket =
-        channel_.post_batch(works, &state_, where, [this](const Work& work) { check_frame(work); });
+    const detail::Ticket ticket = channel_.post_batch(
+        works, &state_, where, [&](const Work& work) { check_frame(work, where); });
     if (!ticket.refused()) [[likely]]
       ++state_.handles;
     show_compiler(memory);
@@ -105,7 +105,7 @@ class Scope {
   VERBATIM_HOT void post_detached(const Work& work,
                                   std::source_location where = std::source_location::current()) {
     const void* const memory = UnsafeAccess::first_memory(work);
-    check_frame(work);
+    check_frame(work, where);
     std::chrono::steady_clock::time_point since{};
     for (;;) {
       const detail::Ticket ticket =
@@ -174,12 +174,12 @@ class Scope {
 
   // Memory between here and the frame that called the closure dies before the scope is over.
   template <class Work>
-  VERBATIM_HOT void check_frame(const Work& work) const {
+  VERBATIM_HOT void check_frame(const Work& work, std::source_location where) const {
     for (const ibv_sge& element : UnsafeAccess::elements_of(work)) {
       // Heap and static memory lie below the stack, mostly: one compare for them. Locals may lie on
       // a stack of AddressSanitizer's own: it has to be asked.
       if (VERBATIM_ASAN || (element.addr >= stack_pointer() && element.addr < frame_)) [[unlikely]]
-        check_local(element.addr);
+        check_local(element.addr, where);
     }
   }
   /// Lets g++ -Wall (-Wdangling-pointer), from -O1 on, see that the address of a local of the
@@ -202,7 +202,7 @@ class Scope {
 #endif
     return here;
   }
-  VERBATIM_COLD void check_local(std::uint64_t address) const;
+  VERBATIM_COLD void check_local(std::uint64_t address, std::source_location where) const;
 
   /// Calls the closure from a frame of its own: its locals lie below that, everybody else's above.
   template <class F>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// EXPECT always: misuse: Scope: the buffer is local to the scope's closure
+// EXPECT always: misuse: Scope: the buffer is local to the scope's closure ... <post>
 // The buffer dies with the closure. The wait behind the post hides it from g++, and would make it
 // right, but nothing says that it is reached.
 #include <array>
