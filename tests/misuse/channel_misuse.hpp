@@ -6,6 +6,7 @@
 /// that notices has to report, in this order, with anything where " ... " is:
 ///
 ///     // EXPECT asan tsan: text ... more text
+///     // EXPECT msan: the name of the case in cases/ that stands for it
 ///
 /// `<post>` there is the place of the line of the case that ends with `// <post>`. Which checker
 /// notices at all is told by the table in docs/safety.md: see channel_misuse_test.cpp.

@@ -12,6 +12,7 @@
 #include <tuple>
 
 #include "misuse/runner.hpp"
+#include "misuse/safety_table.hpp"
 
 namespace verbatim::test {
 namespace {
@@ -143,6 +144,21 @@ TEST(MisuseTable, EveryCaseIsInTheTable) {
   for (const auto& file : std::filesystem::directory_iterator{VERBATIM_MISUSE_CASES})
     EXPECT_EQ(std::ranges::count(kExpectations, file.path().stem().string(), &Expectation::name), 1)
         << file.path();
+}
+
+/// MemorySanitizer would need a standard library built for it to run a channel. A case of this
+/// table stands for each yes in its column of docs/safety.md.
+TEST(MisuseTable, StandsForMemorySanitizerInTheTableOfChannels) {
+  for (const SafetyRow& row : read_safety_table(VERBATIM_SAFETY_DOCUMENT)) {
+    bool shown = false;
+    for (const std::string& name : row.cases) {
+      const std::string by = read_expectation(VERBATIM_CHANNEL_CASES "/" + name + ".cpp", "msan");
+      const auto found = std::ranges::find(kExpectations, by, &Expectation::name);
+      EXPECT_TRUE(by.empty() || found != kExpectations.end()) << name << ": no case " << by;
+      shown |= found != kExpectations.end() && !found->msan.empty();
+    }
+    EXPECT_EQ(shown, row.says("MSan")) << row.misuse;
+  }
 }
 
 /// receive_read_valgrind

@@ -3,7 +3,7 @@
 //   ... <post>
 // EXPECT tsan: data race ...   Read of size ... <use> ... Previous write of size ...
 //   <post> ... 'channel send'
-// EXPECT msan: use-of-uninitialized-value ... <use>
+// EXPECT msan: receive_read
 // EXPECT valgrind: Invalid read of size ... <use>
 // Borrowed memory is read while the device fills it with an RDMA read.
 #include "misuse/channel_misuse.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// EXPECT msan: use-of-uninitialized-value ... <use>
+// EXPECT msan: receive_past_length
 // EXPECT valgrind: depends on uninitialised value ... <use>
 // What lies behind the bytes that were received is read.
 #include "misuse/channel_misuse.hpp"

@@ -3,7 +3,7 @@
 //   ... <post>
 // EXPECT tsan: data race ...   Read of size ... <use> ... Previous write of size ...
 //   <post> ... 'channel receive'
-// EXPECT msan: use-of-uninitialized-value ... <use>
+// EXPECT msan: receive_read
 // EXPECT valgrind: Invalid read of size ... <use>
 // Borrowed memory is read while a receive has it.
 #include "misuse/channel_misuse.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// EXPECT msan: in __msan_check_mem_is_initialized at offset 200 inside ... <post>
+// EXPECT msan: send_uninitialised
 // EXPECT valgrind: Uninitialised byte(s) found ... <post> ... 200 bytes inside
 // Bytes that nobody wrote are sent.
 #include <algorithm>

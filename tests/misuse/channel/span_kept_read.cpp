@@ -3,7 +3,7 @@
 //   ... <post>
 // EXPECT tsan: data race ...   Read of size ... <use> ... Previous write of size ...
 //   <post> ... 'channel receive'
-// EXPECT msan: use-of-uninitialized-value ... <use>
+// EXPECT msan: receive_read
 // EXPECT valgrind: Invalid read of size ... <use>
 // A span of an owned buffer is kept, and read while a receive has the buffer.
 #include "misuse/channel_misuse.hpp"
