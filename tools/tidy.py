@@ -37,6 +37,7 @@ UNTESTED = {
     "preload/standalone.cpp": PRELOADED,
     "preload/system_files.cpp": PRELOADED,
     "preload/unsupported.cpp": PRELOADED,
+    "channel/scope.cpp": ON_EVERY_DEVICE,
     "channel/rendezvous.cpp": "tests/conformance/rendezvous_test.cpp, on every device",
     "soft/channel.cpp": ON_SOFT0,
     "soft/completion.cpp": ON_SOFT0,

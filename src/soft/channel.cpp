@@ -114,7 +114,7 @@ ibv_cq* create_completion_queue(ibv_context* raw, int depth, void* user, ibv_com
     return nullptr;
   }
   queue->engine = &engine;
-  queue->index = engine.completion_queues.add(queue.get(), 2);
+  queue->index = engine.completion_queues.reserve(2);
   if (queue->index == kCompletionQueues) {
     errno = ENOMEM;
     return nullptr;
@@ -143,6 +143,7 @@ ibv_cq* create_completion_queue(ibv_context* raw, int depth, void* user, ibv_com
   handle.cq_context = user;
   handle.handle = queue->index;
   handle.cqe = depth;
+  engine.completion_queues.show(queue->index, queue.get());
   context.objects.fetch_add(1);
   if (channel != nullptr) reinterpret_cast<CompletionChannel*>(channel)->users.fetch_add(1);
   return queue.release()->handle();

@@ -7,6 +7,7 @@
 /// It starts when first needed and sleeps otherwise.
 #include <array>
 #include <atomic>
+#include <bitset>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -25,19 +26,27 @@ namespace verbatim::engine {
 template <class Object, std::uint32_t Count>
 class IndexTable {
  public:
-  /// The index, or Count when all are taken.
-  [[nodiscard]] std::uint32_t add(Object* object, std::uint32_t start) noexcept {
+  /// The index, or Count when all are taken. Nobody sees the object before show(): the helper
+  /// thread goes through the tables at any time.
+  [[nodiscard]] std::uint32_t reserve(std::uint32_t start) noexcept {
     const std::lock_guard lock{mutex_};
     if (next_ == 0) next_ = start;
     for (std::uint32_t tried = 0; tried < Count; ++tried) {
       const std::uint32_t index = next_++ % Count;
-      if (index < kReserved || objects_[index].load() != nullptr) continue;
-      objects_[index].store(object, std::memory_order_release);
+      if (index < kReserved || taken_[index]) continue;
+      taken_[index] = true;
       return index;
     }
     return Count;
   }
-  void remove(std::uint32_t index) noexcept { objects_[index].store(nullptr); }
+  void show(std::uint32_t index, Object* object) noexcept {
+    objects_[index].store(object, std::memory_order_release);
+  }
+  void remove(std::uint32_t index) noexcept {
+    const std::lock_guard lock{mutex_};
+    objects_[index].store(nullptr);
+    taken_[index] = false;
+  }
   [[nodiscard]] Object* at(std::uint32_t index) const noexcept {
     return index < Count ? objects_[index].load(std::memory_order_acquire) : nullptr;
   }
@@ -46,6 +55,7 @@ class IndexTable {
   static constexpr std::uint32_t kReserved = 2;  // Queue pairs 0 and 1 are special on real ports.
   std::mutex mutex_;
   std::uint32_t next_ = 0;
+  std::bitset<Count> taken_;
   std::array<std::atomic<Object*>, Count> objects_{};
 };
 

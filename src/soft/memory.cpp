@@ -266,7 +266,7 @@ ibv_mr* register_memory(ibv_pd* raw_domain, void* address, std::size_t length, s
   }
   auto* const region = new (std::nothrow) Region{};
   const std::uint32_t index =
-      region != nullptr ? engine.regions.add(region, 2 + (engine.tag() >> 11) % 256) : kRegions;
+      region != nullptr ? engine.regions.reserve(2 + (engine.tag() >> 11) % 256) : kRegions;
   if (index == kRegions || !engine.own().back(&engine.segment().regions[index], 64)) {
     if (index != kRegions) engine.regions.remove(index);
     delete region;
@@ -284,6 +284,7 @@ ibv_mr* register_memory(ibv_pd* raw_domain, void* address, std::size_t length, s
                  .rkey = 0};
   new_key(engine, region->raw);
   publish(*region, base, access);
+  engine.regions.show(index, region);
   reinterpret_cast<Domain*>(raw_domain)->users.fetch_add(1);
   return &region->raw;
 }

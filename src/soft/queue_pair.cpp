@@ -42,7 +42,7 @@ bool is_allowed(ibv_qp_type type, ibv_qp_state from, ibv_qp_state to, unsigned m
 /// The parts that need memory. Undone by release_parts.
 int make_parts(QueuePair& queue_pair, const ibv_qp_init_attr& init) noexcept {
   Engine& engine = *queue_pair.engine;
-  queue_pair.index = engine.queue_pairs.add(&queue_pair, 2 + (engine.tag() >> 11) % 8192);
+  queue_pair.index = engine.queue_pairs.reserve(2 + (engine.tag() >> 11) % 8192);
   if (queue_pair.index == kQueuePairs) return ENOMEM;
   queue_pair.shared = &engine.segment().queue_pairs[queue_pair.index];
   if (!engine.own().back(queue_pair.shared, sizeof(SharedQueuePair))) return ENOMEM;
@@ -240,6 +240,7 @@ ibv_qp* create_queue_pair(ibv_pd* domain, ibv_qp_init_attr* init) noexcept {
   raw.qp_type = init->qp_type;
   init->cap = queue_pair->limits;
   publish(*queue_pair);
+  queue_pair->engine->queue_pairs.show(queue_pair->index, queue_pair.get());
   count_users(*queue_pair, 1);
   return &queue_pair.release()->raw;
 }

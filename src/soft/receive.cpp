@@ -226,7 +226,7 @@ ibv_srq* create_shared_queue(ibv_pd* domain, ibv_srq_init_attr* init) noexcept {
     return nullptr;
   }
   queue->engine = &engine;
-  queue->index = engine.shared_queues.add(queue.get(), 2);
+  queue->index = engine.shared_queues.reserve(2);
   SharedReceives* const shared =
       queue->index < kSharedQueues ? &engine.segment().shared_receives[queue->index] : nullptr;
   int failed = shared == nullptr || !engine.own().back(shared, sizeof *shared) ? ENOMEM : 0;
@@ -242,6 +242,7 @@ ibv_srq* create_shared_queue(ibv_pd* domain, ibv_srq_init_attr* init) noexcept {
   queue->raw.srq_context = init->srq_context;
   queue->raw.pd = domain;
   queue->raw.handle = queue->index;
+  engine.shared_queues.show(queue->index, queue.get());
   reinterpret_cast<Domain*>(domain)->users.fetch_add(1);
   return &queue.release()->raw;
 }
