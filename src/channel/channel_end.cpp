@@ -96,7 +96,7 @@ bool ChannelState::flush_with_markers() noexcept {
       raw->context->ops.post_recv(raw, &receive, &bad_receive) != 0)
     return false;
   // Some devices (rxe) look for receives to give back only at the transition: once more.
-  static_cast<void>(queue_pair->move_to_error());
+  [[maybe_unused]] const auto again = queue_pair->move_to_error();
   Patience patience{*this, options.flush_timeout};
   while (is_in_flight(sent.state) || is_in_flight(received.state)) {
     const int count = drain();

@@ -171,7 +171,7 @@ Result<PreparedQueuePair> QueuePair::reset() && {
   state_->agreement = {};
   // Of its former life: also those that nobody has read yet. If they cannot be read the device is
   // gone, and connecting will say so.
-  static_cast<void>(state_->raw.context().events.dispatch());
+  [[maybe_unused]] const auto read = state_->raw.context().events.dispatch();
   state_->marks = 0;
   return PreparedQueuePair{std::move(state_)};
 }
