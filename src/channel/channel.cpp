@@ -316,18 +316,8 @@ Result<int> Channel::fd() noexcept {
   return state.epoll.get();
 }
 
-namespace {
-
-std::uint32_t free_slots(const detail::OperationQueue& queue) noexcept {
-  std::uint32_t count = 0;
-  for (const detail::Slot* slot = queue.free; slot != nullptr; slot = slot->next) ++count;
-  return count;
-}
-
-}  // namespace
-
-std::uint32_t Channel::free_sends() const noexcept { return free_slots(owned().send_queue); }
-std::uint32_t Channel::free_receives() const noexcept { return free_slots(owned().receive_queue); }
+std::uint32_t Channel::free_sends() const noexcept { return owned().send_queue.credit(); }
+std::uint32_t Channel::free_receives() const noexcept { return owned().receive_queue.credit(); }
 
 ReadyRecord Channel::ready_record() const noexcept {
   const QueuePair& connected = *owned().queue_pair;

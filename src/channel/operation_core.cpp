@@ -31,6 +31,12 @@ constexpr std::uint64_t kRefusalNumbers = ~std::uint64_t{0} >> kIndexBits;
 
 }  // namespace
 
+std::uint32_t OperationQueue::credit() const noexcept {
+  std::uint32_t slots = 0;
+  for (const Slot* slot = free; slot != nullptr; slot = slot->next) ++slots;
+  return slots;
+}
+
 int ChannelState::drain() noexcept {
   ibv_wc polled[kPollBatch];
   const int count = cq->context->ops.poll_cq(cq, kPollBatch, polled);
@@ -110,8 +116,7 @@ Ticket ChannelState::refuse_send(PostShape shape) noexcept {
 }
 /// `rest`: so many requests have found no slot.
 Ticket ChannelState::refuse_batch(std::size_t rest) noexcept {
-  std::size_t requests = rest;
-  for (const Slot* slot = send_queue.free; slot != nullptr; slot = slot->next) ++requests;
+  const std::size_t requests = send_queue.credit() + rest;
   if (cause || interrupted.load() || requests <= send_queue.count) return refuse(send_queue);
   return park_refusal({.code = Errc::limit_exceeded,  // It will never fit.
                        .operation = "post",
@@ -162,10 +167,7 @@ Ticket ChannelState::batch_refused(Slot& last, int os_error, const ibv_send_wr* 
   Slot* const first = last.next;
   last.state = SlotState::chained;
   if (rejected == batch_requests.get()) {
-    for (Slot* slot = first;; slot = slot->next) {
-      call_off(slot->flight);
-      if (slot == &last) break;
-    }
+    for_batch(last, [](Slot& slot) { call_off(slot.flight); });
     last.next = std::exchange(send_queue.free, first);
     return park_refusal(error);
   }

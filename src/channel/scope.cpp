@@ -24,17 +24,10 @@ Result<std::size_t> Scope::wait_any(std::span<const Operation> operations, Timeo
   while (!operations.empty()) {
     if (const auto found = std::ranges::find_if(operations, is_over); found != operations.end())
       return static_cast<std::size_t>(found - operations.begin());
-    const int count = channel_.drain();
-    if (count > 0 || channel_.heed_interrupts()) continue;
-    if (count < 0) {
-      channel_.expire({.code = Errc::device_failed, .operation = "ibv_poll_cq"});
-    } else if (patience.is_over()) {
-      const Error late{.code = Errc::timed_out, .operation = "wait_any"};
-      channel_.expire(late);
-      return std::unexpected(late);
-    } else {
-      patience.pause();
-    }
+    if (channel_.look(patience)) continue;
+    const Error late{.code = Errc::timed_out, .operation = "wait_any"};
+    channel_.expire(late);
+    return std::unexpected(late);
   }
   return std::unexpected(
       Error{.code = Errc::invalid_argument, .operation = "wait_any", .field = "operations"});

@@ -14,11 +14,6 @@
 
 #include "conformance/connected_channels.hpp"
 #include "support/throwing_contracts.hpp"
-#include "verbatim/base/sanitizers.hpp"
-
-#if VERBATIM_ASAN
-#include <sanitizer/asan_interface.h>
-#endif
 
 namespace verbatim::test {
 namespace {
@@ -429,10 +424,6 @@ TEST_F(ScopeTest, ManualScopeDemandsThatEverythingIsWaitedFor) {
 }
 
 TEST_F(ScopeTest, BufferLocalToTheClosureIsFound) {
-#if VERBATIM_ASAN
-  if (__asan_get_current_fake_stack() != nullptr)
-    GTEST_SKIP() << "AddressSanitizer keeps locals on a stack of its own";
-#endif
   const ThrowingContracts contracts;
   std::array<std::byte, 64> outside{};
   const MemoryRegion stack = require(domain.register_local(outside));

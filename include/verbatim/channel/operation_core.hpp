@@ -103,6 +103,8 @@ struct OperationQueue {
   explicit OperationQueue(const char* name) noexcept : model(name) {}
 
   [[nodiscard]] Slot& marker() const noexcept { return first[count]; }
+  /// Posts until `would_block`. Counted: nobody needs it on the straight path.
+  [[nodiscard]] std::uint32_t credit() const noexcept;
   VERBATIM_HOT void release(Slot& slot) noexcept {
     slot.state = SlotState::free;
     slot.id += kGeneration;  // From now on handles to the operation are stale.
@@ -297,10 +299,15 @@ struct ChannelState {
   void release_batch(Slot& last) noexcept;
   static void land_batch(Slot& last, std::size_t bytes) noexcept {
     if constexpr (dma::kModelled)
-      for (Slot* slot = last.next;; slot = slot->next) {
-        land(slot->flight, bytes);
-        if (slot == &last) break;
-      }
+      for_batch(last, [bytes](Slot& slot) { land(slot.flight, bytes); });
+  }
+  /// From the first to the last.
+  template <class Action>
+  static void for_batch(Slot& last, Action action) noexcept {
+    for (Slot* slot = last.next;; slot = slot->next) {
+      action(*slot);
+      if (slot == &last) break;
+    }
   }
   [[nodiscard]] static Completion first_failure_of(const Slot& last) noexcept;
   void settle(Slot& slot) noexcept;
