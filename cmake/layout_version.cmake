@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# The version of what processes share (src/soft/layout.hpp), from its text: whoever changes the
-# layout cannot forget to change the version, and two builds that differ refuse each other.
+# The version of what processes share (src/soft/shared/layout.hpp), from its text: whoever changes
+# the layout cannot forget to change the version, and two builds that differ refuse each other.
 
 # verbatim_layout_version(text out): a number that differs when the code does. Comments and white
 # space are not code.

@@ -10,10 +10,11 @@
 #include <new>
 
 #include "preload/dispatch.hpp"
-#include "soft/device.hpp"
-#include "soft/engine.hpp"
-#include "soft/queue_pair.hpp"
-#include "soft/scripted.hpp"
+#include "soft/control/device.hpp"
+#include "soft/control/domain.hpp"
+#include "soft/control/queue_pair.hpp"
+#include "soft/faults/scripted_verbs.hpp"
+#include "soft/shared/engine.hpp"
 
 namespace verbatim::preload {
 namespace {

@@ -11,7 +11,7 @@
 #include <type_traits>
 
 #include "preload/original.hpp"
-#include "soft/device.hpp"
+#include "soft/control/device.hpp"
 
 // verbs.h turns these into macros; here the exported functions themselves are meant.
 #undef ibv_query_port

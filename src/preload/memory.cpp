@@ -3,9 +3,9 @@
 #include <cstdint>
 
 #include "preload/dispatch.hpp"
-#include "soft/device.hpp"
-#include "soft/memory.hpp"
-#include "soft/scripted.hpp"
+#include "soft/control/device.hpp"
+#include "soft/faults/scripted_verbs.hpp"
+#include "soft/memory/registration.hpp"
 
 namespace verbatim::preload {
 namespace {

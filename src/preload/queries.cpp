@@ -9,9 +9,9 @@
 #include <iterator>
 
 #include "preload/dispatch.hpp"
-#include "soft/device.hpp"
-#include "soft/operations.hpp"
-#include "soft/scripted.hpp"
+#include "soft/abi/context_operations.hpp"
+#include "soft/control/device.hpp"
+#include "soft/faults/scripted_verbs.hpp"
 
 namespace verbatim::preload {
 namespace {

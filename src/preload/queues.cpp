@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Completion channels and queues, queue pairs, shared receive queues, events.
 #include "preload/dispatch.hpp"
-#include "soft/completion.hpp"
-#include "soft/events.hpp"
-#include "soft/extended.hpp"
-#include "soft/queue_pair.hpp"
-#include "soft/receive.hpp"
-#include "soft/scripted.hpp"
+#include "soft/abi/extended_verbs.hpp"
+#include "soft/control/completion_channel.hpp"
+#include "soft/control/completion_queue.hpp"
+#include "soft/control/events.hpp"
+#include "soft/control/queue_pair.hpp"
+#include "soft/control/shared_receive_queue.hpp"
+#include "soft/faults/scripted_verbs.hpp"
 
 namespace verbatim::preload {
 namespace {

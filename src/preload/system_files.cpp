@@ -9,7 +9,7 @@
 #include <cstring>
 #include <string_view>
 
-#include "soft/device.hpp"
+#include "soft/control/device.hpp"
 
 namespace verbatim::preload {
 namespace {

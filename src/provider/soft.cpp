@@ -3,14 +3,18 @@
 
 #include <sys/mman.h>
 
-#include "soft/completion.hpp"
-#include "soft/device.hpp"
-#include "soft/engine.hpp"
-#include "soft/events.hpp"
-#include "soft/memory.hpp"
-#include "soft/queue_pair.hpp"
-#include "soft/receive.hpp"
-#include "soft/scripted.hpp"
+#include "soft/control/address_handle.hpp"
+#include "soft/control/completion_channel.hpp"
+#include "soft/control/completion_queue.hpp"
+#include "soft/control/device.hpp"
+#include "soft/control/domain.hpp"
+#include "soft/control/events.hpp"
+#include "soft/control/queue_pair.hpp"
+#include "soft/control/shared_receive_queue.hpp"
+#include "soft/faults/scripted_verbs.hpp"
+#include "soft/memory/memory_object.hpp"
+#include "soft/memory/registration.hpp"
+#include "soft/shared/engine.hpp"
 
 namespace verbatim {
 namespace {

@@ -13,8 +13,8 @@
 #include <csignal>
 #include <string_view>
 
-#include "soft/memory.hpp"
-#include "soft/queue_pair.hpp"
+#include "soft/control/queue_pair.hpp"
+#include "soft/memory/registration.hpp"
 #include "survival/conversation.hpp"
 #include "survival/process.hpp"
 

@@ -14,7 +14,7 @@
 #include <fstream>
 
 #include "conformance/peer_session.hpp"
-#include "soft/directory.hpp"
+#include "soft/shared/directory.hpp"
 #include "support/forked_child.hpp"
 #include "support/named_error.hpp"
 #include "survival/process.hpp"

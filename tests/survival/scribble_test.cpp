@@ -16,11 +16,11 @@
 #include <optional>
 #include <thread>
 
-#include "soft/completion.hpp"
-#include "soft/engine.hpp"
-#include "soft/layout.hpp"
-#include "soft/objects.hpp"
-#include "soft/spin.hpp"
+#include "soft/completer/shared_ring.hpp"
+#include "soft/shared/engine.hpp"
+#include "soft/shared/layout.hpp"
+#include "soft/shared/objects.hpp"
+#include "soft/shared/spin.hpp"
 #include "support/seed.hpp"
 #include "survival/conversation.hpp"
 #include "survival/process.hpp"

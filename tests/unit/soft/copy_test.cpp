@@ -2,7 +2,7 @@
 // Goal: whoever sees the last word of a copy sees all of it.
 // Method: one thread copies blocks full of a running number; another polls the last word of the
 //         block, and then looks at all the others. 100,000 rounds of each size.
-#include "soft/copy.hpp"
+#include "soft/memory/copy.hpp"
 
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "soft/spin.hpp"
+#include "soft/shared/spin.hpp"
 #include "support/pattern.hpp"
 
 namespace verbatim::engine {

@@ -3,7 +3,7 @@
 //       taken over, slots of the living never.
 // Method: locks of open file descriptions exclude each other inside one process too, so most of it
 //         runs here; a forked child is killed for the dead.
-#include "soft/directory.hpp"
+#include "soft/shared/directory.hpp"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@
 #include <fstream>
 #include <thread>
 
-#include "soft/layout.hpp"
+#include "soft/shared/layout.hpp"
 #include "support/forked_child.hpp"
 #include "support/named_error.hpp"
 #include "unit/soft/soft_directory.hpp"

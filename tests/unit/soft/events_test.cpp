@@ -2,7 +2,7 @@
 // Goal: events come in order, wake whoever waits for the descriptor, and never name an object that
 //       is gone.
 // Method: events raised by hand on an open context; a thread for the one call that waits.
-#include "soft/events.hpp"
+#include "soft/control/events.hpp"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -12,8 +12,8 @@
 #include <cerrno>
 #include <thread>
 
-#include "soft/completion.hpp"
-#include "soft/objects.hpp"
+#include "soft/control/completion_queue.hpp"
+#include "soft/shared/objects.hpp"
 #include "support/completions.hpp"
 #include "support/device_under_test.hpp"
 #include "verbatim/verbs/unsafe.hpp"

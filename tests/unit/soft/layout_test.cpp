@@ -3,7 +3,7 @@
 //       anybody having to remember a number.
 // Method: CMakeLists.txt changes the text of layout.hpp in several ways and computes the version
 //         that a build with it would have.
-#include "soft/layout.hpp"
+#include "soft/shared/layout.hpp"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -12,8 +12,8 @@
 #include <memory>
 #include <set>
 
-#include "soft/peers.hpp"
-#include "soft/segment.hpp"
+#include "soft/shared/peer.hpp"
+#include "soft/shared/segment.hpp"
 #include "support/require.hpp"
 #include "unit/soft/soft_directory.hpp"
 

@@ -2,7 +2,7 @@
 // Goal: what a process hands out of its segment is backed, zeroed, and reused; asking for too much
 //       is an error.
 // Method: allocations of known sizes, looked at by offset.
-#include "soft/segment.hpp"
+#include "soft/shared/segment.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>

@@ -3,7 +3,7 @@
 //       ever.
 // Method: two owners in this process (each with a segment, so each counts as alive), and a forked
 //         child that dies with the lock in its hands.
-#include "soft/tagged_lock.hpp"
+#include "soft/shared/tagged_lock.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -13,8 +13,8 @@
 #include <new>
 #include <thread>
 
-#include "soft/directory.hpp"
-#include "soft/segment.hpp"
+#include "soft/shared/directory.hpp"
+#include "soft/shared/segment.hpp"
 #include "support/forked_child.hpp"
 #include "support/require.hpp"
 #include "unit/soft/soft_directory.hpp"

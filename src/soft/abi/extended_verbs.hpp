@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#pragma once
+/// \file The extended verbs: completions read field by field, requests built call by call.
+#include <infiniband/verbs.h>
+
+#include "soft/shared/objects.hpp"
+
+namespace verbatim::engine {
+
+/// Puts the extended verbs into a context, where the inline functions of verbs.h find them.
+void fill_extended(verbs_context& context) noexcept;
+
+/// The extended view of a queue pair, or nullptr if it was made without.
+[[nodiscard]] ibv_qp_ex* to_extended(ibv_qp* queue_pair) noexcept;
+
+}  // namespace verbatim::engine

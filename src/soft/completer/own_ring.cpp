@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include "soft/completer/own_ring.hpp"
+
+#include "soft/completer/shared_ring.hpp"
+#include "soft/control/events.hpp"
+#include "soft/shared/engine.hpp"
+
+namespace verbatim::engine {
+
+void overrun_queue(CompletionQueue& queue) noexcept {
+  if (queue.overrun.exchange(true)) return;
+  raise_event(Context::of(queue.raw.context), IBV_EVENT_CQ_ERR, queue.handle());
+  queue.engine->segment().attention.store(1);  // Its queue pairs go to the error state.
+}
+
+bool has_room(const CompletionQueue& queue, std::uint32_t count) noexcept {
+  const std::uint32_t of_peers =
+      queue.shared->tail.load() - queue.shared_head.load(std::memory_order_relaxed);
+  return count + of_peers < queue.depth;
+}
+
+void notify_own(CompletionQueue& queue, bool solicited) noexcept {
+  Engine& engine = *queue.engine;
+  notify(engine, *engine.peers().find(engine.own().slot()), *queue.shared, queue.index, solicited);
+}
+
+}  // namespace verbatim::engine

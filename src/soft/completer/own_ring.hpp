@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#pragma once
+/// \file The private ring of a completion queue: what this process finished itself.
+#include <cstdint>
+#include <mutex>
+
+#include "soft/shared/objects.hpp"
+
+namespace verbatim::engine {
+
+/// Puts the queue into its overrun state: an event, and its queue pairs break.
+[[gnu::cold]] void overrun_queue(CompletionQueue& queue) noexcept;
+/// After a completion of our own: wakes who sleeps on the queue's channel.
+void notify_own(CompletionQueue& queue, bool solicited) noexcept;
+
+/// Whether one more fits beside `count` of our own and what peers wrote.
+[[nodiscard, gnu::cold]] bool has_room(const CompletionQueue& queue, std::uint32_t count) noexcept;
+
+/// Puts a completion of our own into the queue, if that needs no waiting, no overrun and no event;
+/// `fill` writes it where it stays.
+template <class Fill>
+[[nodiscard, gnu::always_inline]] inline bool try_push_own(CompletionQueue& queue,
+                                                           const Fill& fill) noexcept {
+  if (queue.has_channel || !queue.lock.try_lock()) return false;
+  const std::uint32_t tail = queue.tail.load(std::memory_order_relaxed);
+  const std::uint32_t count = tail - queue.head.load(std::memory_order_relaxed);
+  // What peers wrote counts too; their line is looked at only when it could matter.
+  if (count * 2 >= queue.depth) [[unlikely]] {
+    queue.lock.unlock();
+    return false;
+  }
+  fill(queue.ring[tail & (queue.capacity - 1)]);
+  queue.tail.store(tail + 1, std::memory_order_release);
+  queue.shared->own_count.store(count + 1, std::memory_order_relaxed);
+  queue.lock.unlock();
+  return true;
+}
+
+/// Puts a completion of our own into the queue. Overruns the queue if it is full.
+template <class Fill>
+void push_own(CompletionQueue& queue, bool solicited, const Fill& fill) noexcept {
+  {
+    const std::lock_guard lock{queue.lock};
+    const std::uint32_t tail = queue.tail.load(std::memory_order_relaxed);
+    const std::uint32_t count = tail - queue.head.load(std::memory_order_relaxed);
+    if (count * 2 >= queue.depth && !has_room(queue, count)) return overrun_queue(queue);
+    fill(queue.ring[tail & (queue.capacity - 1)]);
+    queue.tail.store(tail + 1, std::memory_order_release);
+    queue.shared->own_count.store(count + 1, std::memory_order_relaxed);
+  }
+  if (queue.has_channel) notify_own(queue, solicited);
+}
+
+}  // namespace verbatim::engine

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include "soft/completer/poll.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+
+#include "soft/completer/shared_ring.hpp"
+#include "soft/shared/engine.hpp"
+#include "soft/shared/objects.hpp"
+
+namespace verbatim::engine {
+namespace {
+
+/// Hands out any completions, behind `taken` of `count`. The lock is held, and released here.
+[[gnu::noinline]] int take_any(CompletionQueue& queue, int count, ibv_wc* completions,
+                               int taken) noexcept {
+  const std::lock_guard lock{queue.lock, std::adopt_lock};
+  std::uint32_t head = queue.head.load(std::memory_order_relaxed);
+  const std::uint32_t tail = queue.tail.load(std::memory_order_relaxed);
+  for (; taken < count && head != tail; ++head, ++taken) {
+    OwnCompletion& done = queue.ring[head & (queue.capacity - 1)];
+    *completions++ = done.wc;
+    if (done.is_receive)
+      retire_receive(*done.queue_pair);
+    else
+      done.queue_pair->retired.store(done.number + 1, std::memory_order_release);
+    if (done.is_rare) done = {};
+  }
+  queue.head.store(head, std::memory_order_relaxed);
+  queue.shared->own_count.store(tail - head, std::memory_order_relaxed);
+  OwnCompletion done;
+  for (; taken < count && take_shared(*queue.engine, queue, done); ++taken) {
+    *completions++ = done.wc;
+    retire_receive(*done.queue_pair);
+  }
+  return taken;
+}
+
+/// Whether a peer wrote the next entry of the shared ring.
+[[gnu::always_inline]] inline bool peers_wrote(const CompletionQueue& queue) noexcept {
+  const std::uint32_t next = queue.shared_head.load(std::memory_order_relaxed);
+  return queue.entries[next & (queue.capacity - 1)].sequence.load(std::memory_order_relaxed) ==
+         next + 1;
+}
+
+[[gnu::noinline, gnu::cold]] int poll_after_progress(CompletionQueue& queue, int count,
+                                                     ibv_wc* completions) noexcept {
+  queue.engine->progress();
+  queue.lock.lock();
+  return take_any(queue, count, completions, 0);
+}
+
+}  // namespace
+
+// Short, because programs call it again and again until there is something, and a leaf: what is
+// not a completion of a send, or not alone, is for others.
+int poll(ibv_cq* raw, int count, ibv_wc* completions) noexcept {
+  CompletionQueue& queue = CompletionQueue::of(raw);
+  if (queue.engine->has_work() || count <= 0) [[unlikely]]
+    return poll_after_progress(queue, count, completions);
+  const bool has_own =
+      queue.head.load(std::memory_order_relaxed) != queue.tail.load(std::memory_order_acquire);
+  if (!has_own && !peers_wrote(queue)) return 0;
+  if (!queue.lock.try_lock()) [[unlikely]]
+    return poll_after_progress(queue, count, completions);
+  const std::uint32_t head = queue.head.load(std::memory_order_relaxed);
+  const std::uint32_t ready = queue.tail.load(std::memory_order_relaxed) - head;
+  const std::uint32_t wanted = std::min(ready, static_cast<std::uint32_t>(count));
+  std::uint32_t taken = 0;
+  for (; taken != wanted; ++taken, ++completions) {
+    const OwnCompletion& done = queue.ring[(head + taken) & (queue.capacity - 1)];
+    if (done.is_rare) [[unlikely]]
+      break;
+    *completions = done.wc;
+    done.queue_pair->retired.store(done.number + 1, std::memory_order_release);
+  }
+  queue.head.store(head + taken, std::memory_order_relaxed);
+  queue.shared->own_count.store(ready - taken, std::memory_order_relaxed);
+  const auto done = static_cast<int>(taken);
+  if (done != count && (taken != ready || peers_wrote(queue))) [[unlikely]]
+    return take_any(queue, count, completions, done);
+  queue.lock.unlock();
+  return done;
+}
+
+int arm(ibv_cq* raw, int only_solicited) noexcept {
+  CompletionQueue& queue = CompletionQueue::of(raw);
+  const std::uint32_t wanted = only_solicited != 0 ? solicited_only : any;
+  // Arming for any is not undone by arming for solicited only.
+  if (queue.shared->armed.load() < wanted) queue.shared->armed.store(wanted);
+  std::atomic_thread_fence(std::memory_order_seq_cst);  // Pairs with notify().
+  return 0;
+}
+
+}  // namespace verbatim::engine

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include "soft/control/completion_queue.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <memory>
+#include <new>
+
+#include "soft/completer/shared_ring.hpp"
+#include "soft/control/device.hpp"
+#include "soft/control/events.hpp"
+#include "soft/shared/engine.hpp"
+#include "soft/shared/tagged_lock.hpp"
+
+namespace verbatim::engine {
+namespace {
+
+int allocate_rings(Engine& engine, CompletionQueue& queue, std::uint32_t depth) noexcept {
+  queue.depth = depth;
+  queue.capacity = std::bit_ceil(depth);
+  queue.ring.reset(new (std::nothrow) OwnCompletion[queue.capacity]);
+  if (queue.ring == nullptr) return ENOMEM;
+  const auto offset =
+      engine.own().allocate(std::uint64_t{queue.capacity} * sizeof(CompletionEntry));
+  if (!offset) return ENOMEM;
+  queue.ring_offset = *offset;
+  queue.entries = engine.own().at<CompletionEntry>(*offset);
+  SharedCompletionQueue& shared = *queue.shared;
+  shared.capacity = queue.capacity;
+  shared.depth = depth;
+  shared.ring = *offset;
+  shared.head_seen = 0;
+  shared.tail.store(0);
+  shared.head.store(0);
+  queue.shared_head.store(0);
+  return 0;
+}
+
+}  // namespace
+
+ibv_cq* create_completion_queue(ibv_context* raw, int depth, void* user, ibv_comp_channel* channel,
+                                int vector) noexcept {
+  Context& context = Context::of(raw);
+  Engine& engine = *context.engine;
+  auto queue = std::unique_ptr<CompletionQueue>{new (std::nothrow) CompletionQueue{}};
+  if (queue == nullptr || depth <= 0 || depth > static_cast<int>(kMaxCompletions) || vector != 0) {
+    errno = queue == nullptr ? ENOMEM : EINVAL;
+    return nullptr;
+  }
+  queue->engine = &engine;
+  queue->index = engine.completion_queues.reserve(2);
+  if (queue->index == kCompletionQueues) {
+    errno = ENOMEM;
+    return nullptr;
+  }
+  queue->shared = &engine.segment().completion_queues[queue->index];
+  int failed = engine.own().back(queue->shared, sizeof *queue->shared) ? 0 : ENOMEM;
+  if (failed == 0) {
+    queue->shared->lock.store(0);
+    failed = allocate_rings(engine, *queue, static_cast<std::uint32_t>(depth));
+  }
+  if (failed != 0) {
+    engine.completion_queues.remove(queue->index);
+    errno = failed;
+    return nullptr;
+  }
+  SharedCompletionQueue& shared = *queue->shared;
+  shared.failed.store(0);
+  shared.armed.store(0);
+  shared.own_count.store(0);
+  shared.channel = channel != nullptr ? reinterpret_cast<CompletionChannel*>(channel)->number : 0;
+  queue->has_channel = channel != nullptr;
+  shared.generation.fetch_add(1);
+  ibv_cq& handle = *queue->handle();
+  handle.context = raw;
+  handle.channel = channel;
+  handle.cq_context = user;
+  handle.handle = queue->index;
+  handle.cqe = depth;
+  engine.completion_queues.show(queue->index, queue.get());
+  context.objects.fetch_add(1);
+  if (channel != nullptr) reinterpret_cast<CompletionChannel*>(channel)->users.fetch_add(1);
+  return queue.release()->handle();
+}
+
+int resize_completion_queue(ibv_cq* raw, int depth) noexcept {
+  CompletionQueue& queue = CompletionQueue::of(raw);
+  Engine& engine = *queue.engine;
+  if (depth <= 0 || depth > static_cast<int>(kMaxCompletions)) return EINVAL;
+  // Producers stay out while the rings change.
+  if (acquire(queue.shared->lock, engine.tag(), engine.peers()) == Acquired::no) return EBUSY;
+  absorb(engine, queue);
+  int failed = 0;
+  {
+    const std::lock_guard lock{queue.lock};
+    const std::uint32_t count = queue.tail - queue.head;
+    auto old = std::move(queue.ring);
+    const std::uint32_t old_capacity = queue.capacity;
+    const std::uint32_t old_depth = queue.depth;
+    const std::uint64_t old_offset = queue.ring_offset;
+    failed = count > static_cast<std::uint32_t>(depth) ? EINVAL : 0;
+    if (failed == 0) failed = allocate_rings(engine, queue, static_cast<std::uint32_t>(depth));
+    if (failed != 0) {
+      queue.ring = std::move(old);
+      queue.capacity = old_capacity;
+      queue.depth = old_depth;
+    } else {
+      for (std::uint32_t i = 0; i < count; ++i)
+        queue.ring[i] = old[(queue.head + i) & (old_capacity - 1)];
+      queue.head.store(0);
+      queue.tail.store(count);
+      engine.own().free(old_offset, std::uint64_t{old_capacity} * sizeof(CompletionEntry));
+      raw->cqe = depth;
+    }
+  }
+  release(queue.shared->lock);
+  return failed;
+}
+
+int destroy_completion_queue(ibv_cq* raw) noexcept {
+  auto* const queue = &CompletionQueue::of(raw);
+  if (queue->users.load() != 0) return EBUSY;
+  Engine& engine = *queue->engine;
+  Context& context = Context::of(raw->context);
+  queue->shared->generation.fetch_add(1);
+  // As the verbs promise: the program gives back every event it took.
+  for (std::uint32_t given = queue->acknowledged.load(); given != queue->delivered.load();
+       given = queue->acknowledged.load())
+    queue->acknowledged.wait(given);
+  const std::unique_lock removing{engine.lifetime};
+  forget_events(context, raw);
+  engine.completion_queues.remove(queue->index);
+  engine.own().free(queue->ring_offset, std::uint64_t{queue->capacity} * sizeof(CompletionEntry));
+  if (raw->channel != nullptr)
+    reinterpret_cast<CompletionChannel*>(raw->channel)->users.fetch_sub(1);
+  context.objects.fetch_sub(1);
+  delete queue;
+  return 0;
+}
+
+}  // namespace verbatim::engine

@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#pragma once
+/// \file Protection domains.
+#include <infiniband/verbs.h>
+
+namespace verbatim::engine {
+
+ibv_pd* allocate_domain(ibv_context* context) noexcept;
+int free_domain(ibv_pd* domain) noexcept;
+
+}  // namespace verbatim::engine

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include "soft/shared/engine.hpp"
+
+#include <linux/futex.h>
+#include <pthread.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <exception>
+
+#include "soft/control/events.hpp"
+#include "soft/control/queue_pair.hpp"
+#include "soft/memory/relay.hpp"
+#include "soft/requester/execute.hpp"
+#include "verbatim/base/log.hpp"
+#include "verbatim/base/try.hpp"
+
+namespace verbatim::engine {
+namespace {
+
+std::mutex engine_mutex;
+std::weak_ptr<Engine> the_engine;
+Engine* forked_from = nullptr;  // What a child must not clean up.
+
+/// A program that ends with its devices open leaves no files behind either.
+struct Leftovers {
+  ~Leftovers() {
+    const std::lock_guard lock{engine_mutex};
+    const auto engine = the_engine.lock();
+    if (engine && engine.get() != forked_from) engine->own().remove_files();
+  }
+};
+
+}  // namespace
+
+std::uint64_t now_ns() noexcept {
+  return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(
+                                        std::chrono::steady_clock::now().time_since_epoch())
+                                        .count());
+}
+
+Engine::Engine(const Directory& directory, std::unique_ptr<OwnSegment> own)
+    : directory_(directory),
+      own_(std::move(own)),
+      segment_(&own_->shared()),
+      peers_(directory),
+      tag_(own_->tag()) {
+  peers_.add_self(own_->shared(), own_->trusted_regions());
+}
+
+Result<std::shared_ptr<Engine>> Engine::get() {
+  const std::lock_guard lock{engine_mutex};
+  if (auto engine = the_engine.lock(); engine && engine.get() != forked_from) return engine;
+  if (const auto error = environment_error()) return std::unexpected(*error);
+  auto directory = VERBATIM_TRY(Directory::open());
+  auto own = VERBATIM_TRY(OwnSegment::create(directory));
+  // It may have been removed and made anew meanwhile; with our file in it, it stays.
+  directory = VERBATIM_TRY(Directory::open());
+  std::shared_ptr<Engine> engine{new Engine{directory, std::move(own)}};
+  the_engine = engine;
+  static const Leftovers leftovers;
+  static std::once_flag once;
+  std::call_once(once, [] {
+    pthread_atfork([] { engine_mutex.lock(); }, [] { engine_mutex.unlock(); },
+                   &Engine::after_fork_in_child);
+    // Under Yama's scope 1 a sibling may touch our memory only if we say so.
+    prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
+  });
+  // Where peers may be denied our memory, the helper has to copy for them.
+  if (!memory_policy().process_vm || prctl(PR_GET_DUMPABLE) != 1) engine->start_helper();
+  return engine;
+}
+
+void Engine::after_fork_in_child() noexcept {
+  if (auto engine = the_engine.lock()) {
+    forked_from = engine.get();
+    engine->own_->abandon();
+    // The thread is the parent's: it is neither joined nor destroyed here.
+    [[maybe_unused]] const auto* const left = engine->helper_.release();
+  }
+  engine_mutex.unlock();
+}
+
+Engine::~Engine() {
+  if (helper_) {
+    stop_.store(true);
+    peers_.find(own_->slot())->ring_doorbell();
+    helper_->join();
+  }
+}
+
+bool Engine::has_helper() noexcept {
+  const std::lock_guard lock{helper_mutex_};
+  return helper_ != nullptr;
+}
+
+void Engine::start_helper() noexcept {
+  const std::lock_guard lock{helper_mutex_};
+  if (helper_ || this == forked_from) return;
+  try {
+    helper_ = std::make_unique<std::thread>([this] { run_helper(); });
+    segment().helper_serves.store(1);
+  } catch (const std::exception& failure) {
+    // Without a helper, waiting requests move when the program polls or posts.
+    log(LogLevel::warning, failure.what());
+  }
+}
+
+void Engine::add_context(Context* context) {
+  const std::lock_guard lock{contexts_mutex_};
+  contexts_.push_back(context);
+}
+
+void Engine::remove_context(Context* context) noexcept {
+  const std::lock_guard lock{contexts_mutex_};
+  std::erase(contexts_, context);
+}
+
+}  // namespace verbatim::engine

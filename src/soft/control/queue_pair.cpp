@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include "soft/control/queue_pair.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <memory>
+#include <new>
+
+#include "base/transition_table.hpp"
+#include "soft/completer/shared_ring.hpp"
+#include "soft/control/device.hpp"
+#include "soft/control/events.hpp"
+#include "soft/memory/access_guard.hpp"
+#include "soft/requester/retry.hpp"
+#include "soft/responder/receive_ring.hpp"
+#include "soft/shared/changes.hpp"
+#include "soft/shared/engine.hpp"
+
+namespace verbatim::engine {
+namespace {
+
+int check_limits(const ibv_qp_init_attr& init) noexcept {
+  if (init.send_cq == nullptr || init.recv_cq == nullptr) return EINVAL;
+  if (init.qp_type != IBV_QPT_RC && init.qp_type != IBV_QPT_UC && init.qp_type != IBV_QPT_UD)
+    return EOPNOTSUPP;
+  const ibv_qp_cap& cap = init.cap;
+  if (cap.max_send_wr > kMaxRequests || cap.max_recv_wr > kMaxRequests ||
+      cap.max_send_sge > kMaxElements || cap.max_recv_sge > kMaxElements ||
+      cap.max_inline_data > kMaxInline)
+    return EINVAL;
+  return 0;
+}
+
+bool is_allowed(ibv_qp_type type, ibv_qp_state from, ibv_qp_state to, unsigned mask) noexcept {
+  const auto* const attributes = detail::transition_attributes(type, from, to);
+  if (attributes == nullptr) return false;
+  const unsigned given = mask & ~unsigned{IBV_QP_STATE};
+  return (given & attributes->required) == attributes->required &&
+         (given & ~(attributes->required | attributes->optional)) == 0;
+}
+
+/// The parts that need memory. Undone by release_parts.
+int make_parts(QueuePair& queue_pair, const ibv_qp_init_attr& init) noexcept {
+  Engine& engine = *queue_pair.engine;
+  queue_pair.index = engine.queue_pairs.reserve(2 + (engine.tag() >> 11) % 8192);
+  if (queue_pair.index == kQueuePairs) return ENOMEM;
+  queue_pair.shared = &engine.segment().queue_pairs[queue_pair.index];
+  if (!engine.own().back(queue_pair.shared, sizeof(SharedQueuePair))) return ENOMEM;
+  queue_pair.waiting_capacity = std::bit_ceil(std::max(queue_pair.limits.max_send_wr, 1u));
+  queue_pair.waiting.reset(new (std::nothrow) Waiting[queue_pair.waiting_capacity]);
+  const std::size_t inline_bytes =
+      std::size_t{queue_pair.waiting_capacity} * queue_pair.limits.max_inline_data;
+  queue_pair.inline_data.reset(new (std::nothrow) std::byte[inline_bytes + 1]);
+  if (!queue_pair.waiting || !queue_pair.inline_data) return ENOMEM;
+  if (init.srq != nullptr) return 0;
+  return make_ring(engine, queue_pair.shared->receives, queue_pair.receives,
+                   queue_pair.limits.max_recv_wr, queue_pair.limits.max_recv_sge);
+}
+
+void publish(const QueuePair& queue_pair) noexcept {
+  SharedQueuePair& shared = *queue_pair.shared;
+  shared.state.store(IBV_QPS_RESET);
+  shared.type = queue_pair.raw.qp_type;
+  shared.domain = queue_pair.domain;
+  shared.access = 0;
+  shared.peer = 0;
+  shared.receive_queue = queue_pair.receive_queue->index;
+  shared.shared_receives =
+      queue_pair.shared_receives != nullptr ? queue_pair.shared_receives->index + 1 : 0;
+  shared.established.store(0);
+  shared.entered.store(0);
+  shared.fault.store(0);
+  shared.number = queue_pair.raw.qp_num;
+}
+
+void count_users(QueuePair& queue_pair, int change) noexcept {
+  const auto step = static_cast<std::uint32_t>(change);
+  queue_pair.send_queue->users.fetch_add(step);
+  queue_pair.receive_queue->users.fetch_add(step);
+  if (queue_pair.shared_receives != nullptr) queue_pair.shared_receives->users.fetch_add(step);
+  reinterpret_cast<Domain*>(queue_pair.raw.pd)->users.fetch_add(step);
+}
+
+/// Forbids entry, waits until nobody is inside, and returns what is outstanding as flushed.
+int to_error(QueuePair& queue_pair) noexcept {
+  {
+    const std::lock_guard lock{queue_pair.lock};
+    queue_pair.set_state(IBV_QPS_ERR);
+    queue_pair.attributes.qp_state = IBV_QPS_ERR;
+  }
+  queue_pair.shared->state.store(IBV_QPS_ERR);
+  count_change(queue_pair.engine->segment());
+  if (const int busy = wait_until_left(*queue_pair.engine, *queue_pair.shared)) return busy;
+  queue_pair.engine->forget(queue_pair);
+  flush_sends(queue_pair);
+  flush_receives(queue_pair);
+  if (queue_pair.shared_receives != nullptr)
+    raise_event(*queue_pair.context, IBV_EVENT_QP_LAST_WQE_REACHED, &queue_pair.raw);
+  return 0;
+}
+
+int to_reset(QueuePair& queue_pair) noexcept {
+  queue_pair.shared->state.store(IBV_QPS_RESET);
+  count_change(queue_pair.engine->segment());
+  if (const int busy = wait_until_left(*queue_pair.engine, *queue_pair.shared)) return busy;
+  queue_pair.engine->forget(queue_pair);
+  // A thread that is about to flush it finishes first; nothing is pushed after the purge.
+  const std::unique_lock alone{queue_pair.engine->lifetime};
+  purge(*queue_pair.engine, *queue_pair.send_queue, queue_pair);
+  if (queue_pair.receive_queue != queue_pair.send_queue)
+    purge(*queue_pair.engine, *queue_pair.receive_queue, queue_pair);
+  clear_receives(queue_pair);
+  const std::lock_guard lock{queue_pair.lock};
+  queue_pair.waiting_head = queue_pair.waiting_tail;
+  queue_pair.retired.store(queue_pair.posted);
+  queue_pair.set_state(IBV_QPS_RESET);
+  queue_pair.attributes = {};
+  queue_pair.shared->fault.store(0);
+  queue_pair.target = nullptr;
+  queue_pair.peer = nullptr;
+  return 0;
+}
+
+void remember(QueuePair& queue_pair, const ibv_qp_attr& from, unsigned mask) noexcept {
+  ibv_qp_attr& to = queue_pair.attributes;
+  SharedQueuePair& shared = *queue_pair.shared;
+  if ((mask & IBV_QP_ACCESS_FLAGS) != 0) {
+    to.qp_access_flags = from.qp_access_flags;
+    shared.access = from.qp_access_flags;
+  }
+  if ((mask & IBV_QP_PKEY_INDEX) != 0) to.pkey_index = from.pkey_index;
+  if ((mask & IBV_QP_PORT) != 0) to.port_num = from.port_num;
+  if ((mask & IBV_QP_QKEY) != 0) {
+    to.qkey = from.qkey;
+    shared.queue_key = from.qkey;
+  }
+  if ((mask & IBV_QP_AV) != 0) to.ah_attr = from.ah_attr;
+  if ((mask & IBV_QP_PATH_MTU) != 0) to.path_mtu = from.path_mtu;
+  if ((mask & IBV_QP_TIMEOUT) != 0) to.timeout = from.timeout;
+  if ((mask & IBV_QP_RETRY_CNT) != 0) to.retry_cnt = from.retry_cnt;
+  if ((mask & IBV_QP_RNR_RETRY) != 0) to.rnr_retry = from.rnr_retry;
+  if ((mask & IBV_QP_RQ_PSN) != 0) to.rq_psn = from.rq_psn;
+  if ((mask & IBV_QP_SQ_PSN) != 0) to.sq_psn = from.sq_psn;
+  if ((mask & IBV_QP_MAX_QP_RD_ATOMIC) != 0) to.max_rd_atomic = from.max_rd_atomic;
+  if ((mask & IBV_QP_MAX_DEST_RD_ATOMIC) != 0) to.max_dest_rd_atomic = from.max_dest_rd_atomic;
+  if ((mask & IBV_QP_MIN_RNR_TIMER) != 0) {
+    to.min_rnr_timer = from.min_rnr_timer;
+    shared.rnr_timer = from.min_rnr_timer;
+  }
+  if ((mask & IBV_QP_DEST_QPN) != 0) to.dest_qp_num = from.dest_qp_num;
+}
+
+int check_values(const QueuePair& queue_pair, const ibv_qp_attr& from, unsigned mask) noexcept {
+  const Device& device = *queue_pair.context->device;
+  if ((mask & IBV_QP_PORT) != 0 && from.port_num != 1) return EINVAL;
+  if ((mask & IBV_QP_PKEY_INDEX) != 0 && from.pkey_index != 0) return EINVAL;
+  if ((mask & IBV_QP_PATH_MTU) != 0 &&
+      (from.path_mtu < IBV_MTU_256 || from.path_mtu > IBV_MTU_4096))
+    return EINVAL;
+  if ((mask & IBV_QP_MAX_QP_RD_ATOMIC) != 0 && from.max_rd_atomic > kMaxReadAtomic) return EINVAL;
+  if ((mask & IBV_QP_MAX_DEST_RD_ATOMIC) != 0 && from.max_dest_rd_atomic > kMaxReadAtomic)
+    return EINVAL;
+  // As a RoCE port does: an address without a global part leads nowhere.
+  if ((mask & IBV_QP_AV) != 0 && is_ethernet(device) && from.ah_attr.is_global == 0) return EINVAL;
+  return 0;
+}
+
+}  // namespace
+
+void aim(QueuePair& queue_pair) noexcept {
+  const std::uint32_t number = queue_pair.attributes.dest_qp_num;
+  Engine& engine = *queue_pair.engine;
+  Peer* const peer = engine.peers().find(slot_of(number));
+  queue_pair.target_number = number;
+  queue_pair.peer = peer;
+  queue_pair.target = peer != nullptr ? &peer->segment().queue_pairs[index_of(number)] : nullptr;
+  queue_pair.peer_changes = nullptr;
+  if (peer != nullptr)
+    queue_pair.peer_changes = peer->is_self() ? &own_changes : &peer->segment().changes;
+  queue_pair.shared->peer = number;
+  // From now on a peer may need us while we sleep.
+  if (peer != nullptr && !peer->is_self()) engine.start_helper();
+}
+
+void break_queue_pair(QueuePair& queue_pair) noexcept {
+  if (queue_pair.state() != IBV_QPS_ERR) return;  // Reset meanwhile.
+  // If a stopped peer is inside, the flush waits until somebody modifies or destroys.
+  static_cast<void>(to_error(queue_pair));
+}
+
+void answer_fault(QueuePair& queue_pair) noexcept {
+  const std::uint32_t fault = queue_pair.shared->fault.exchange(0);
+  const bool overrun = queue_pair.send_queue->overrun || queue_pair.receive_queue->overrun;
+  if (fault == 0 && !overrun && !queue_pair.context->removed) return;
+  if (queue_pair.state() == IBV_QPS_RESET || queue_pair.state() == IBV_QPS_ERR) return;
+  static_cast<void>(to_error(queue_pair));
+  if (fault == IBV_WC_REM_ACCESS_ERR)
+    raise_event(*queue_pair.context, IBV_EVENT_QP_ACCESS_ERR, &queue_pair.raw);
+  if (fault == IBV_WC_REM_INV_REQ_ERR)
+    raise_event(*queue_pair.context, IBV_EVENT_QP_REQ_ERR, &queue_pair.raw);
+}
+
+ibv_qp* create_queue_pair(ibv_pd* domain, ibv_qp_init_attr* init) noexcept {
+  if (const int wrong = check_limits(*init)) {
+    errno = wrong;
+    return nullptr;
+  }
+  auto queue_pair = std::unique_ptr<QueuePair>{new (std::nothrow) QueuePair};
+  if (queue_pair == nullptr) {
+    errno = ENOMEM;
+    return nullptr;
+  }
+  queue_pair->context = &Context::of(domain->context);
+  queue_pair->engine = queue_pair->context->engine.get();
+  queue_pair->self = queue_pair->engine->peers().find(queue_pair->engine->own().slot());
+  queue_pair->domain = reinterpret_cast<Domain*>(domain)->id;
+  queue_pair->limits = init->cap;
+  queue_pair->limits.max_send_sge = std::max(init->cap.max_send_sge, 1u);
+  queue_pair->signal_all = init->sq_sig_all != 0 ? IBV_SEND_SIGNALED : 0;
+  queue_pair->last_entry = queue_pair->engine->tag();
+  queue_pair->send_queue = &CompletionQueue::of(init->send_cq);
+  queue_pair->receive_queue = &CompletionQueue::of(init->recv_cq);
+  queue_pair->shared_receives = reinterpret_cast<SharedReceiveQueue*>(init->srq);
+  queue_pair->max_message = init->qp_type == IBV_QPT_UD ? kDatagramBytes : kMaxMessage;
+  if (const int failed = make_parts(*queue_pair, *init)) {
+    if (queue_pair->index != kQueuePairs) queue_pair->engine->queue_pairs.remove(queue_pair->index);
+    errno = failed;
+    return nullptr;
+  }
+  ibv_qp& raw = queue_pair->raw;
+  raw.context = domain->context;
+  raw.qp_context = init->qp_context;
+  raw.pd = domain;
+  raw.send_cq = init->send_cq;
+  raw.recv_cq = init->recv_cq;
+  raw.srq = init->srq;
+  raw.handle = queue_pair->index;
+  raw.qp_num = number_of(queue_pair->engine->own().slot(), queue_pair->index);
+  raw.state = IBV_QPS_RESET;
+  raw.qp_type = init->qp_type;
+  init->cap = queue_pair->limits;
+  publish(*queue_pair);
+  queue_pair->engine->queue_pairs.show(queue_pair->index, queue_pair.get());
+  count_users(*queue_pair, 1);
+  return &queue_pair.release()->raw;
+}
+
+int modify_queue_pair(ibv_qp* raw, ibv_qp_attr* attributes, int mask_bits) noexcept {
+  QueuePair& queue_pair = QueuePair::of(raw);
+  const auto mask = static_cast<unsigned>(mask_bits);
+  const ibv_qp_state from = queue_pair.state();
+  const ibv_qp_state to = (mask & IBV_QP_STATE) != 0 ? attributes->qp_state : from;
+  if (!is_allowed(raw->qp_type, from, to, mask)) return EINVAL;
+  if (to == IBV_QPS_ERR) return to_error(queue_pair);
+  if (to == IBV_QPS_RESET) return to_reset(queue_pair);
+  if (const int wrong = check_values(queue_pair, *attributes, mask)) return wrong;
+  remember(queue_pair, *attributes, mask);
+  if (to == IBV_QPS_RTR && raw->qp_type != IBV_QPT_UD) aim(queue_pair);
+  const std::lock_guard lock{queue_pair.lock};
+  queue_pair.set_state(to);
+  queue_pair.attributes.qp_state = to;
+  queue_pair.shared->state.store(to);
+  count_change(queue_pair.engine->segment());  // Rights may be fewer now.
+  // What was posted while the send queue was being drained goes on its way.
+  if (to == IBV_QPS_RTS && queue_pair.waiting_head != queue_pair.waiting_tail)
+    queue_pair.engine->wait_for(queue_pair, 0);
+  return 0;
+}
+
+int query_queue_pair(ibv_qp* raw, ibv_qp_attr* attributes, int, ibv_qp_init_attr* init) noexcept {
+  QueuePair& queue_pair = QueuePair::of(raw);
+  queue_pair.engine->progress();
+  {
+    const std::lock_guard lock{queue_pair.lock};
+    *attributes = queue_pair.attributes;
+  }
+  attributes->qp_state = queue_pair.state();
+  attributes->cur_qp_state = attributes->qp_state;
+  attributes->cap = queue_pair.limits;
+  if (init != nullptr)
+    *init = {.qp_context = raw->qp_context,
+             .send_cq = raw->send_cq,
+             .recv_cq = raw->recv_cq,
+             .srq = raw->srq,
+             .cap = queue_pair.limits,
+             .qp_type = raw->qp_type,
+             .sq_sig_all = queue_pair.signal_all != 0 ? 1 : 0};
+  return 0;
+}
+
+int destroy_queue_pair(ibv_qp* raw) noexcept {
+  auto* const queue_pair = &QueuePair::of(raw);
+  Engine& engine = *queue_pair->engine;
+  queue_pair->shared->state.store(IBV_QPS_RESET);
+  count_change(engine.segment());
+  if (const int busy = wait_until_left(engine, *queue_pair->shared)) return busy;
+  engine.forget(*queue_pair);
+  // A thread that is about to break it finishes first: then nobody pushes completions or raises
+  // events of it any more.
+  const std::unique_lock removing{engine.lifetime};
+  forget_events(*queue_pair->context, raw);
+  purge(engine, *queue_pair->send_queue, *queue_pair);
+  purge(engine, *queue_pair->receive_queue, *queue_pair);
+  queue_pair->shared->number = 0;
+  engine.queue_pairs.remove(queue_pair->index);
+  if (queue_pair->shared_receives == nullptr) free_ring(engine, queue_pair->receives);
+  count_users(*queue_pair, -1);
+  delete queue_pair;
+  return 0;
+}
+
+}  // namespace verbatim::engine

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include "soft/faults/hook.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <cstdlib>
+#include <mutex>
+#include <optional>
+#include <random>
+#include <string>
+
+#include "soft/shared/changes.hpp"
+#include "soft/shared/engine.hpp"
+
+namespace verbatim {
+namespace engine {
+namespace {
+
+struct State {
+  std::mutex mutex;
+  soft::Behaviour behaviour;
+  std::mt19937_64 random;
+  std::uint64_t operations = 0;
+  std::uint64_t calls = 0;
+  std::atomic<std::uint64_t> down_until{0};
+};
+State& state() {
+  static State the_state;
+  return the_state;
+}
+
+/// Said when a device is opened: nobody hears us while the process starts.
+std::optional<Error>& bad_environment() {
+  static std::optional<Error> error;
+  return error;
+}
+
+/// The environment's wishes, before the program has said anything.
+soft::Behaviour from_environment() {
+  soft::Behaviour behaviour;
+  if (const char* const mode = std::getenv("VERBATIM_SOFT_MODE");
+      mode != nullptr && std::string_view{mode} == "deferred")
+    behaviour.mode = soft::Mode::deferred;
+  if (const char* const seed = std::getenv("VERBATIM_SOFT_SEED"))
+    behaviour.seed = std::strtoull(seed, nullptr, 10);
+  if (const char* const faults = std::getenv("VERBATIM_SOFT_FAULTS")) {
+    auto plan = soft::parse_fault_plan(faults);
+    if (plan) behaviour.faults = std::move(*plan);
+    if (!plan) bad_environment() = plan.error();
+  }
+  return behaviour;
+}
+
+bool differs(const soft::Behaviour& behaviour) noexcept {
+  return behaviour.mode == soft::Mode::deferred || !behaviour.faults.operations.empty() ||
+         !behaviour.faults.calls.empty();
+}
+
+[[maybe_unused]] const bool kInitialized = [] {
+  soft::set_behaviour(from_environment());
+  return true;
+}();
+
+void apply(const soft::Fault& fault, std::uint64_t now, Script& script) noexcept {
+  const auto delay = static_cast<std::uint64_t>(fault.delay.count());
+  switch (fault.kind) {
+    case soft::FaultKind::drop: script.drops += fault.count; break;
+    case soft::FaultKind::delay:
+      script.not_before_ns = std::max(script.not_before_ns, now + delay);
+      break;
+    case soft::FaultKind::no_receive: script.no_receives += fault.count; break;
+    case soft::FaultKind::fail: script.status = fault.status; break;
+    case soft::FaultKind::port_down: script.port_down_ns = delay; break;
+    case soft::FaultKind::overrun: script.overrun = true; break;
+    case soft::FaultKind::remove_device: script.remove_device = true; break;
+  }
+}
+
+}  // namespace
+
+std::atomic<bool> unusual{false};
+
+std::optional<Error> environment_error() { return bad_environment(); }
+
+Script next_operation() noexcept {
+  State& now_state = state();
+  const std::lock_guard lock{now_state.mutex};
+  const std::uint64_t now = now_ns();
+  Script script;
+  ++now_state.operations;
+  if (now_state.behaviour.mode == soft::Mode::deferred) {
+    const auto most = static_cast<std::uint64_t>(now_state.behaviour.max_delay.count());
+    script.not_before_ns = now + now_state.random() % (most + 1);
+  }
+  for (const soft::Fault& fault : now_state.behaviour.faults.operations)
+    if (fault.operation == now_state.operations) apply(fault, now, script);
+  return script;
+}
+
+int next_call() noexcept {
+  State& now_state = state();
+  const std::lock_guard lock{now_state.mutex};
+  ++now_state.calls;
+  for (const soft::CallFault& fault : now_state.behaviour.faults.calls)
+    if (fault.call == now_state.calls) return fault.os_error;
+  return 0;
+}
+
+std::uint64_t port_down_until() noexcept { return state().down_until.load(); }
+void take_port_down(std::uint64_t until_ns) noexcept { state().down_until.store(until_ns); }
+bool port_came_up(std::uint64_t now) noexcept {
+  std::uint64_t until = state().down_until.load();
+  return until != 0 && now >= until && state().down_until.compare_exchange_strong(until, 0);
+}
+
+}  // namespace engine
+
+namespace soft {
+
+void set_behaviour(Behaviour behaviour) {
+  engine::State& now_state = engine::state();
+  const std::lock_guard lock{now_state.mutex};
+  now_state.random.seed(behaviour.seed);
+  now_state.operations = 0;
+  now_state.calls = 0;
+  now_state.down_until.store(0);
+  engine::unusual.store(engine::differs(behaviour));
+  engine::own_changes.fetch_add(1);
+  now_state.behaviour = std::move(behaviour);
+}
+
+Result<MemoryPaths> memory_paths(QpNumber number) {
+  auto running = engine::Engine::get();
+  if (!running) return std::unexpected(running.error());
+  engine::Peer* const peer =
+      (*running)->peers().find(engine::slot_of(static_cast<std::uint32_t>(number)));
+  if (peer == nullptr)
+    return std::unexpected(Error{.code = Errc::not_found,
+                                 .operation = "memory_paths",
+                                 .field = "queue pair",
+                                 .value = static_cast<std::uint64_t>(number)});
+  MemoryPaths paths;
+  paths.other =
+      peer->memory_path() == engine::MemoryPath::relay ? MemoryPath::relay : MemoryPath::process;
+  paths.buffer = engine::memory_policy().map_objects ? MemoryPath::mapped : paths.other;
+  return paths;
+}
+
+}  // namespace soft
+}  // namespace verbatim

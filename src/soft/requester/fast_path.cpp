@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include "soft/requester/fast_path.hpp"
+
+#include "soft/faults/hook.hpp"
+#include "soft/shared/engine.hpp"
+
+namespace verbatim::engine {
+namespace {
+
+/// The whole region behind a key, if this may be done with it and it is mapped here.
+void add_range(KnownRanges& ranges, Peer& owner, std::uint32_t key, std::uint32_t domain,
+               std::uint32_t access) noexcept {
+  const std::uint32_t index = key >> 8;
+  if (index >= kRegions) return;
+  const SharedRegion& region = owner.region(index);
+  const std::uint64_t base = region.base;
+  const std::uint64_t length = region.length;
+  Location location;
+  if (locate_here(owner, {key, domain, access, base, length}, location) &&
+      location.direct != nullptr)
+    ranges.add(
+        {key, base, length, location.direct, length >= kWordBytes ? length - kWordBytes + 1 : 0});
+}
+
+}  // namespace
+
+void learn(QueuePair& queue_pair, const ibv_send_wr& request, Visit& visit) noexcept {
+  const bool moves = request.opcode == IBV_WR_RDMA_WRITE || request.opcode == IBV_WR_RDMA_READ;
+  if (!moves || request.num_sge != 1 || queue_pair.raw.qp_type != IBV_QPT_RC) return;
+  // The counters first: what changes from here on makes them differ.
+  const std::uint64_t own = own_changes.load();
+  const std::uint64_t peers = queue_pair.peer_changes->load();
+  if (is_unusual() || queue_pair.context->removed.load() || !visit.enter() || !visit.is_welcome())
+    return;
+  Known& known = queue_pair.known;
+  if (known.own_changes != own || known.peer_changes != peers)
+    known = {.own_changes = own, .peer_changes = peers, .writes = {}, .reads = {}};
+  const bool reads = request.opcode == IBV_WR_RDMA_READ;
+  KnownRoute& route = reads ? known.reads : known.writes;
+  const SharedQueuePair& target = *queue_pair.target;
+  const std::uint32_t right = reads ? IBV_ACCESS_REMOTE_READ : IBV_ACCESS_REMOTE_WRITE;
+  if ((target.access & right) != 0)
+    add_range(route.there, *queue_pair.peer, request.wr.rdma.rkey, target.domain, right);
+  if ((request.send_flags & IBV_SEND_INLINE) == 0)
+    add_range(route.here, *queue_pair.self, request.sg_list->lkey, queue_pair.domain,
+              reads ? IBV_ACCESS_LOCAL_WRITE : 0);
+}
+
+}  // namespace verbatim::engine

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#pragma once
+/// \file The straight road of a request: a write or a read of one element, like one before it.
+///
+/// It does what the long way does (execute.cpp) when nothing is amiss, from what the queue pair
+/// knows; where something is unknown or unusual it does nothing, and the long way finds out.
+#include <infiniband/verbs.h>
+
+#include <cstdint>
+
+#include "soft/completer/own_ring.hpp"
+#include "soft/memory/access_guard.hpp"
+#include "soft/memory/copy.hpp"
+#include "soft/memory/reach.hpp"
+#include "soft/requester/translation_cache.hpp"
+#include "soft/shared/changes.hpp"
+#include "soft/shared/objects.hpp"
+
+namespace verbatim::engine {
+
+/// Copies longer than this are visits of their own: who revokes memory waits for the end of one.
+inline constexpr std::uint32_t kLongCopy = 64 * 1024;
+
+// By ibv_wr_opcode. What is not here was refused before.
+inline constexpr ibv_wc_opcode kCompletedOpcode[] = {
+    IBV_WC_RDMA_WRITE, IBV_WC_RDMA_WRITE, IBV_WC_SEND,     IBV_WC_SEND,
+    IBV_WC_RDMA_READ,  IBV_WC_COMP_SWAP,  IBV_WC_FETCH_ADD};
+static_assert(IBV_WR_RDMA_WRITE_WITH_IMM == 1 && IBV_WR_SEND_WITH_IMM == 3 &&
+              IBV_WR_ATOMIC_FETCH_AND_ADD == 6);
+
+/// Whether a request that succeeds is to have a completion.
+[[nodiscard, gnu::always_inline]] inline bool is_told(const QueuePair& queue_pair,
+                                                      const ibv_send_wr& request) noexcept {
+  return ((request.send_flags | queue_pair.signal_all) & IBV_SEND_SIGNALED) != 0;
+}
+
+/// A free place has 0 in all the rest: see OwnCompletion.
+[[gnu::always_inline]] inline void fill_send(OwnCompletion& own, QueuePair& queue_pair,
+                                             std::uint64_t id, std::uint32_t number,
+                                             ibv_wc_opcode opcode, std::uint32_t bytes) noexcept {
+  own.wc.wr_id = id;
+  own.wc.opcode = opcode;
+  own.wc.byte_len = bytes;
+  own.wc.qp_num = queue_pair.raw.qp_num;
+  own.queue_pair = &queue_pair;
+  own.number = number;
+}
+
+/// Writes the sender's completion.
+inline void push_send(QueuePair& queue_pair, const ibv_send_wr& request, std::uint32_t number,
+                      ibv_wc_status status, std::uint32_t bytes) noexcept {
+  push_own(*queue_pair.send_queue, status != IBV_WC_SUCCESS, [&](OwnCompletion& own) {
+    fill_send(own, queue_pair, request.wr_id, number, kCompletedOpcode[request.opcode], bytes);
+    own.wc.status = status;
+    own.is_rare = status != IBV_WC_SUCCESS;
+  });
+}
+
+enum class Ran : std::uint8_t {
+  no,       ///< Nothing was done.
+  yes,      ///< And completed, if it was to be.
+  to_tell,  ///< All but its completion: push_send() does the rest.
+};
+
+/// Short: one word, and then out. A flag, a counter, a pointer: what latency is measured with. It
+/// calls nothing, so a post of one saves no registers. Long: any length, and the visit goes on.
+enum class Road : std::uint8_t { short_one, long_one };
+
+/// Where a known request leads.
+struct Ends {
+  std::byte* here;
+  std::byte* there;
+};
+
+template <ibv_wr_opcode Opcode, Road road>
+[[nodiscard, gnu::always_inline]] inline bool find_ends(const QueuePair& queue_pair,
+                                                        const ibv_send_wr& request,
+                                                        Ends& ends) noexcept {
+  constexpr bool kReads = Opcode == IBV_WR_RDMA_READ;
+  const KnownRoute& route = kReads ? queue_pair.known.reads : queue_pair.known.writes;
+  const ibv_sge& element = *request.sg_list;
+  const std::uint32_t key = request.wr.rdma.rkey;
+  const std::uint64_t address = request.wr.rdma.remote_addr;
+  const std::uint32_t size = element.length;
+  if (road == Road::short_one ? size != kWordBytes : size - 1 >= kLongCopy) return false;
+  if ((request.send_flags & IBV_SEND_INLINE) != 0) {
+    if (kReads || size > queue_pair.limits.max_inline_data) return false;
+    ends.here = reinterpret_cast<std::byte*>(element.addr);
+  } else if (!(road == Road::short_one
+                   ? route.here.find_word(element.lkey, element.addr, ends.here)
+                   : route.here.find(element.lkey, element.addr, size, ends.here))) {
+    return false;
+  }
+  return road == Road::short_one ? route.there.find_word(key, address, ends.there)
+                                 : route.there.find(key, address, size, ends.there);
+}
+
+/// Runs a write or a read of one element.
+template <ibv_wr_opcode Opcode, Road road>
+[[nodiscard, gnu::always_inline]] inline Ran run_known(QueuePair& queue_pair,
+                                                       const ibv_send_wr& request,
+                                                       Visit& visit) noexcept {
+  Ends ends;
+  if (queue_pair.posted == queue_pair.full_at ||
+      !find_ends<Opcode, road>(queue_pair, request, ends) || !visit.step_in()) [[unlikely]]
+    return Ran::no;
+  const bool told = is_told(queue_pair, request);
+  // After the entry is visible: see revoke.cpp. And before a success is told: a copy into the
+  // memory of a dead process succeeds.
+  if (queue_pair.peer_changes->load(std::memory_order_acquire) != queue_pair.known.peer_changes ||
+      (told && !queue_pair.peer->was_alive_lately())) [[unlikely]] {
+    visit.step_out();
+    return Ran::no;
+  }
+  constexpr bool kReads = Opcode == IBV_WR_RDMA_READ;
+  std::byte* const to = kReads ? ends.here : ends.there;
+  const std::byte* const from = kReads ? ends.there : ends.here;
+  std::uint32_t size = kWordBytes;
+  if constexpr (road == Road::short_one) {
+    publish_word(to, from);
+    visit.step_out();
+  } else {
+    size = request.sg_list->length;
+    copy_last_word_last(to, from, size);
+  }
+  const std::uint32_t number = queue_pair.posted++;
+  if (!told) return Ran::yes;
+  const bool pushed = try_push_own(*queue_pair.send_queue, [&](OwnCompletion& own) {
+    fill_send(own, queue_pair, request.wr_id, number, kCompletedOpcode[Opcode], size);
+  });
+  return pushed ? Ran::yes : Ran::to_tell;
+}
+
+/// Runs the request, if all about it is known. The queue pair's lock is held.
+template <Road road>
+[[nodiscard, gnu::always_inline]] inline Ran run_at_once(QueuePair& queue_pair,
+                                                         const ibv_send_wr& request,
+                                                         Visit& visit) noexcept {
+  if (queue_pair.known.own_changes != own_changes.load(std::memory_order_acquire) ||
+      request.num_sge != 1) [[unlikely]]
+    return Ran::no;
+  if (request.opcode == IBV_WR_RDMA_WRITE) [[likely]]
+    return run_known<IBV_WR_RDMA_WRITE, road>(queue_pair, request, visit);
+  if (request.opcode == IBV_WR_RDMA_READ)
+    return run_known<IBV_WR_RDMA_READ, road>(queue_pair, request, visit);
+  return Ran::no;
+}
+
+/// After a success the long way: keeps what was found out, if it can serve the next request.
+void learn(QueuePair& queue_pair, const ibv_send_wr& request, Visit& visit) noexcept;
+
+}  // namespace verbatim::engine

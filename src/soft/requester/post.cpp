@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include "soft/requester/post.hpp"
+
+#include <cerrno>
+#include <mutex>
+
+#include "soft/control/queue_pair.hpp"
+#include "soft/memory/access_guard.hpp"
+#include "soft/requester/execute.hpp"
+#include "soft/requester/fast_path.hpp"
+#include "soft/requester/retry.hpp"
+#include "soft/shared/engine.hpp"
+
+namespace verbatim::engine {
+namespace {
+
+/// Whether every place of the send queue is taken.
+[[nodiscard]] bool is_full(QueuePair& queue_pair) noexcept {
+  if (queue_pair.posted != queue_pair.full_at) [[likely]]
+    return false;
+  // As far as was known; the poller may have freed some since.
+  queue_pair.full_at =
+      queue_pair.retired.load(std::memory_order_acquire) + queue_pair.limits.max_send_wr;
+  return queue_pair.posted == queue_pair.full_at;
+}
+
+constexpr unsigned bit(ibv_wr_opcode opcode) noexcept { return 1u << opcode; }
+constexpr unsigned kSends = bit(IBV_WR_SEND) | bit(IBV_WR_SEND_WITH_IMM);
+constexpr unsigned kWrites = bit(IBV_WR_RDMA_WRITE) | bit(IBV_WR_RDMA_WRITE_WITH_IMM);
+constexpr unsigned kReads =
+    bit(IBV_WR_RDMA_READ) | bit(IBV_WR_ATOMIC_CMP_AND_SWP) | bit(IBV_WR_ATOMIC_FETCH_AND_ADD);
+
+constexpr unsigned allowed_opcodes(ibv_qp_type type) noexcept {
+  if (type == IBV_QPT_RC) return kSends | kWrites | kReads;
+  return type == IBV_QPT_UD ? kSends : kSends | kWrites;
+}
+
+[[gnu::cold]] int check_inline(const QueuePair& queue_pair, const ibv_send_wr& request) noexcept {
+  if ((bit(request.opcode) & kReads) != 0) return EINVAL;
+  std::uint64_t bytes = 0;
+  for (int i = 0; i < request.num_sge; ++i) bytes += request.sg_list[i].length;
+  return bytes > queue_pair.limits.max_inline_data ? EINVAL : 0;
+}
+
+int check_request(const QueuePair& queue_pair, const ibv_send_wr& request) noexcept {
+  // A negative count is a large one.
+  if (static_cast<std::uint32_t>(request.num_sge) > queue_pair.limits.max_send_sge) return EINVAL;
+  const unsigned opcode = request.opcode <= IBV_WR_ATOMIC_FETCH_AND_ADD ? bit(request.opcode) : 0;
+  if ((opcode & allowed_opcodes(queue_pair.raw.qp_type)) == 0) [[unlikely]]
+    return (opcode & (kSends | kWrites | kReads)) != 0 ? EINVAL : EOPNOTSUPP;
+  if (queue_pair.raw.qp_type == IBV_QPT_UD && request.wr.ud.ah == nullptr) return EINVAL;
+  return (request.send_flags & IBV_SEND_INLINE) != 0 ? check_inline(queue_pair, request) : 0;
+}
+
+/// Runs or keeps one request. The lock is held. True: the queue pair broke on it.
+bool start(QueuePair& queue_pair, const ibv_send_wr& request, std::uint32_t number,
+           Visit& visit) noexcept {
+  if (is_unusual()) [[unlikely]] {
+    if (queue_pair.state() != IBV_QPS_ERR) return start_scripted(queue_pair, request, number);
+  } else if (queue_pair.state() == IBV_QPS_RTS &&
+             queue_pair.waiting_head == queue_pair.waiting_tail) [[likely]] {
+    const Outcome outcome = execute(queue_pair, request, visit);
+    if (outcome.verdict != Verdict::done || outcome.byte_count > kLongCopy) visit.leave();
+    if (outcome.verdict != Verdict::done) [[unlikely]]
+      return start_later(queue_pair, request, number, outcome);
+    if (outcome.status == IBV_WC_SUCCESS) learn(queue_pair, request, visit);
+    complete(queue_pair, request, number, outcome.status, outcome.byte_count);
+    return outcome.status != IBV_WC_SUCCESS;
+  }
+  if (queue_pair.state() == IBV_QPS_ERR) {
+    complete(queue_pair, request, number, IBV_WC_WR_FLUSH_ERR, 0);
+    return false;
+  }
+  keep(queue_pair, request, number);  // Behind what waits already: order is kept.
+  return false;
+}
+
+/// Checks one request and starts it: an errno, or 0. It may break the queue pair.
+int post_one(QueuePair& queue_pair, const ibv_send_wr& request, Visit& visit,
+             bool& broken) noexcept {
+  const ibv_qp_state state = queue_pair.state();
+  if (state != IBV_QPS_RTS && state != IBV_QPS_ERR && state != IBV_QPS_SQD) return EINVAL;
+  if (queue_pair.context->removed.load(std::memory_order_relaxed)) return EIO;
+  if (const int wrong = check_request(queue_pair, request)) return wrong;
+  if (is_full(queue_pair)) return ENOMEM;
+  // The requests behind a broken one are flushed by the state that follows.
+  if (start(queue_pair, request, queue_pair.posted++, visit)) [[unlikely]] {
+    broken = true;
+    queue_pair.set_state(IBV_QPS_ERR);
+  }
+  return 0;
+}
+
+/// The completion of a request that ran at once, as the last.
+void tell(QueuePair& queue_pair, const ibv_send_wr& request) noexcept {
+  push_send(queue_pair, request, queue_pair.posted - 1, IBV_WC_SUCCESS, request.sg_list->length);
+}
+
+/// Any requests. The lock is held, and released here.
+[[gnu::noinline]] int post_list(QueuePair& queue_pair, ibv_send_wr* requests,
+                                ibv_send_wr** rejected) noexcept {
+  bool broken = false;
+  int failed = 0;
+  {
+    const std::lock_guard lock{queue_pair.lock, std::adopt_lock};
+    Visit visit{queue_pair};
+    for (; requests != nullptr; requests = requests->next) {
+      const Ran ran = run_at_once<Road::long_one>(queue_pair, *requests, visit);
+      if (ran == Ran::to_tell) tell(queue_pair, *requests);
+      if (ran != Ran::no) continue;
+      failed = post_one(queue_pair, *requests, visit, broken);
+      if (failed != 0) break;
+    }
+  }
+  if (failed != 0) *rejected = requests;
+  if (broken) break_queue_pair(queue_pair);
+  return failed;
+}
+
+/// As post_list(), but the first has run and only lacks its completion.
+[[gnu::noinline]] int tell_and_post(QueuePair& queue_pair, ibv_send_wr* requests,
+                                    ibv_send_wr** rejected) noexcept {
+  tell(queue_pair, *requests);
+  return post_list(queue_pair, requests->next, rejected);
+}
+
+/// As post_list(), but another thread holds the lock.
+[[gnu::noinline]] int wait_and_post(QueuePair& queue_pair, ibv_send_wr* requests,
+                                    ibv_send_wr** rejected) noexcept {
+  queue_pair.lock.lock();
+  return post_list(queue_pair, requests, rejected);
+}
+
+}  // namespace
+
+// One small request like one before it is a straight line; all else is for post_list.
+int post_send(ibv_qp* raw, ibv_send_wr* requests, ibv_send_wr** rejected) noexcept {
+  QueuePair& queue_pair = QueuePair::of(raw);
+  if (requests == nullptr) return 0;
+  if (!queue_pair.lock.try_lock()) [[unlikely]]
+    return wait_and_post(queue_pair, requests, rejected);
+  Visit visit{queue_pair};
+  const Ran ran = run_at_once<Road::short_one>(queue_pair, *requests, visit);
+  if (ran == Ran::no) [[unlikely]]
+    return post_list(queue_pair, requests, rejected);
+  if (ran == Ran::to_tell) [[unlikely]]
+    return tell_and_post(queue_pair, requests, rejected);
+  if (requests->next != nullptr) return post_list(queue_pair, requests->next, rejected);
+  queue_pair.lock.unlock();
+  return 0;
+}
+
+}  // namespace verbatim::engine

@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#pragma once
+/// \file ibv_post_send.
+#include <infiniband/verbs.h>
+
+namespace verbatim::engine {
+
+/// ibv_post_send.
+int post_send(ibv_qp* queue_pair, ibv_send_wr* requests, ibv_send_wr** rejected) noexcept;
+
+}  // namespace verbatim::engine

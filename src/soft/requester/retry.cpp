@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include "soft/requester/retry.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <mutex>
+#include <optional>
+
+#include "soft/control/events.hpp"
+#include "soft/memory/access_guard.hpp"
+#include "soft/requester/execute.hpp"
+#include "soft/requester/fast_path.hpp"
+#include "soft/shared/changes.hpp"
+#include "soft/shared/engine.hpp"
+
+namespace verbatim::engine {
+namespace {
+
+constexpr std::uint64_t kBusyNs = 20'000;
+constexpr std::uint64_t kReadyPollNs = 200'000;  // How often to look whether a peer is there.
+
+/// The wire's codes for "no receive posted", in microseconds.
+constexpr std::uint32_t kRnrTimerUs[32] = {
+    655360, 10,    20,    30,    40,    60,     80,     120,    160,    240,   320,
+    480,    640,   960,   1280,  1920,  2560,   3840,   5120,   7680,   10240, 15360,
+    20480,  30720, 40960, 61440, 81920, 122880, 163840, 245760, 327680, 491520};
+
+/// What to do with a request that cannot finish now: when to try again, or the error it ends with.
+ibv_wc_status postpone(const QueuePair& queue_pair, Waiting& waiting,
+                       const Outcome& outcome) noexcept {
+  const std::uint64_t now = now_ns();
+  if (outcome.verdict == Verdict::no_receive) {
+    if (waiting.due_ns != 0 && now < waiting.due_ns) return IBV_WC_SUCCESS;  // Woken early.
+    const unsigned allowed = queue_pair.attributes.rnr_retry;
+    if (allowed != 7 && waiting.rnr_attempts > allowed) return IBV_WC_RNR_RETRY_EXC_ERR;
+    ++waiting.rnr_attempts;
+    waiting.due_ns = now + std::uint64_t{kRnrTimerUs[outcome.rnr_timer & 31]} * 1000;
+    waiting.give_up_ns = 0;
+    return IBV_WC_SUCCESS;
+  }
+  const std::uint32_t code = queue_pair.attributes.timeout;
+  if (waiting.give_up_ns == 0 && code != 0)
+    waiting.give_up_ns =
+        now + (std::uint64_t{4096} << code) * (queue_pair.attributes.retry_cnt + 1u);
+  if (waiting.give_up_ns != 0 && now >= waiting.give_up_ns) return IBV_WC_RETRY_EXC_ERR;
+  waiting.due_ns = now + kReadyPollNs;
+  if (waiting.give_up_ns != 0) waiting.due_ns = std::min(waiting.due_ns, waiting.give_up_ns);
+  return IBV_WC_SUCCESS;
+}
+
+/// What the script of a waiting request says now: an outcome instead of the real one, or nothing.
+std::optional<Outcome> play(const QueuePair& queue_pair, Waiting& waiting) noexcept {
+  Script& script = waiting.script;
+  const std::uint64_t now = now_ns();
+  if (script.status != 0)
+    return Outcome{Verdict::done, static_cast<ibv_wc_status>(script.status), 0, 0};
+  if (script.drops > 0) {
+    --script.drops;
+    if (queue_pair.raw.qp_type != IBV_QPT_RC)
+      return Outcome{Verdict::done, IBV_WC_SUCCESS, 0, 0};  // Lost, and nobody notices.
+    if (queue_pair.attributes.timeout == 0) {
+      // Without a timer nobody notices: it stays outstanding, and all behind it, until the queue
+      // pair leaves RTS.
+      script.not_before_ns = ~std::uint64_t{0};
+      return Outcome{Verdict::not_ready, IBV_WC_GENERAL_ERR, 0, 0};
+    }
+    if (waiting.losses++ >= queue_pair.attributes.retry_cnt)
+      return Outcome{Verdict::done, IBV_WC_RETRY_EXC_ERR, 0, 0};
+    script.not_before_ns = now + (std::uint64_t{4096} << queue_pair.attributes.timeout);
+    return Outcome{Verdict::not_ready, IBV_WC_GENERAL_ERR, 0, 0};
+  }
+  if (script.no_receives > 0) {
+    if (now >= waiting.due_ns) --script.no_receives;  // A poll in between is no attempt.
+    return Outcome{Verdict::no_receive, IBV_WC_GENERAL_ERR, 0, 1};
+  }
+  if (const std::uint64_t until = port_down_until(); until > now)
+    return Outcome{Verdict::not_ready, IBV_WC_GENERAL_ERR, 0, 0};
+  return std::nullopt;
+}
+
+}  // namespace
+
+void complete(QueuePair& queue_pair, const ibv_send_wr& request, std::uint32_t number,
+              ibv_wc_status status, std::uint32_t bytes) noexcept {
+  if (status == IBV_WC_SUCCESS && !is_told(queue_pair, request)) return;
+  push_send(queue_pair, request, number, status, bytes);
+}
+
+Waiting& keep(QueuePair& queue_pair, const ibv_send_wr& request, std::uint32_t number) noexcept {
+  const std::uint32_t place = queue_pair.waiting_tail++ & (queue_pair.waiting_capacity - 1);
+  Waiting& waiting = queue_pair.waiting[place];
+  queue_pair.known.forget();  // Nothing overtakes what waits.
+  waiting.request = request;
+  waiting.request.next = nullptr;
+  waiting.request.sg_list = waiting.elements;
+  waiting.number = number;
+  waiting.rnr_attempts = 0;
+  waiting.losses = 0;
+  waiting.due_ns = 0;
+  waiting.give_up_ns = 0;
+  waiting.script = {};
+  std::copy_n(request.sg_list, static_cast<std::size_t>(request.num_sge), waiting.elements);
+  if ((request.send_flags & IBV_SEND_INLINE) != 0) {
+    std::byte* const data =
+        queue_pair.inline_data.get() + std::size_t{place} * queue_pair.limits.max_inline_data;
+    std::size_t used = 0;
+    for (int i = 0; i < request.num_sge; ++i) {
+      const ibv_sge& element = request.sg_list[i];
+      std::memcpy(data + used, reinterpret_cast<const void*>(element.addr), element.length);
+      used += element.length;
+    }
+    waiting.request.num_sge = 1;
+    waiting.elements[0] = {reinterpret_cast<std::uintptr_t>(data), static_cast<std::uint32_t>(used),
+                           0};
+  }
+  return waiting;
+}
+
+bool start_scripted(QueuePair& queue_pair, const ibv_send_wr& request,
+                    std::uint32_t number) noexcept {
+  const Script script = next_operation();
+  if (script.port_down_ns != 0) {
+    take_port_down(now_ns() + script.port_down_ns);
+    raise_event(*queue_pair.context, IBV_EVENT_PORT_ERR, nullptr, 1);
+  }
+  if (script.overrun) overrun_queue(*queue_pair.send_queue);
+  if (script.remove_device) {
+    queue_pair.context->removed.store(true);
+    own_changes.fetch_add(1);
+    raise_event(*queue_pair.context, IBV_EVENT_DEVICE_FATAL, nullptr);
+    queue_pair.engine->segment().attention.store(1);
+  }
+  Waiting& waiting = keep(queue_pair, request, number);
+  waiting.script = script;
+  queue_pair.engine->wait_for(queue_pair, script.not_before_ns);
+  return false;
+}
+
+bool start_later(QueuePair& queue_pair, const ibv_send_wr& request, std::uint32_t number,
+                 const Outcome& outcome) noexcept {
+  Waiting& waiting = keep(queue_pair, request, number);
+  const ibv_wc_status failed = postpone(queue_pair, waiting, outcome);
+  if (failed == IBV_WC_SUCCESS) {
+    queue_pair.engine->wait_for(queue_pair, waiting.due_ns);
+    return false;
+  }
+  --queue_pair.waiting_tail;
+  complete(queue_pair, waiting.request, number, failed, 0);
+  return true;
+}
+
+std::uint64_t retry(QueuePair& queue_pair, std::vector<QueuePair*>& broken) noexcept {
+  // A poster holds this lock while it enters the list that our caller walks: do not wait for it.
+  const std::unique_lock lock{queue_pair.lock, std::try_to_lock};
+  if (!lock) return now_ns() + kBusyNs;
+  while (queue_pair.waiting_head != queue_pair.waiting_tail && queue_pair.state() == IBV_QPS_RTS) {
+    Waiting& waiting =
+        queue_pair.waiting[queue_pair.waiting_head & (queue_pair.waiting_capacity - 1)];
+    if (waiting.script.not_before_ns > now_ns()) return waiting.script.not_before_ns;
+    const auto played = play(queue_pair, waiting);
+    Visit visit{queue_pair};
+    const Outcome outcome = played ? *played : execute(queue_pair, waiting.request, visit);
+    ibv_wc_status status = outcome.status;
+    if (outcome.verdict != Verdict::done) {
+      status = postpone(queue_pair, waiting, outcome);
+      if (status == IBV_WC_SUCCESS) return waiting.due_ns;
+    }
+    ++queue_pair.waiting_head;
+    complete(queue_pair, waiting.request, waiting.number, status, outcome.byte_count);
+    if (status == IBV_WC_SUCCESS) continue;
+    queue_pair.set_state(IBV_QPS_ERR);
+    broken.push_back(&queue_pair);
+  }
+  return 0;
+}
+
+void flush_sends(QueuePair& queue_pair) noexcept {
+  const std::lock_guard lock{queue_pair.lock};
+  while (queue_pair.waiting_head != queue_pair.waiting_tail) {
+    const Waiting& waiting =
+        queue_pair.waiting[queue_pair.waiting_head++ & (queue_pair.waiting_capacity - 1)];
+    // A flushed request always completes, signaled or not.
+    complete(queue_pair, waiting.request, waiting.number, IBV_WC_WR_FLUSH_ERR, 0);
+  }
+}
+
+}  // namespace verbatim::engine

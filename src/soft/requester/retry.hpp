@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#pragma once
+/// \file Requests that could not finish when they were posted.
+#include <infiniband/verbs.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "soft/responder/outcome.hpp"
+#include "soft/shared/objects.hpp"
+
+namespace verbatim::engine {
+
+/// Keeps a request for later: its elements, and inline data by value, as the caller may reuse both.
+Waiting& keep(QueuePair& queue_pair, const ibv_send_wr& request, std::uint32_t number) noexcept;
+/// Keeps a request that cannot run now. The lock is held. True: the queue pair broke on it.
+[[nodiscard]] bool start_later(QueuePair& queue_pair, const ibv_send_wr& request,
+                               std::uint32_t number, const Outcome& outcome) noexcept;
+/// On an unusual day every request waits, if only for a moment, for its script to be played.
+bool start_scripted(QueuePair& queue_pair, const ibv_send_wr& request,
+                    std::uint32_t number) noexcept;
+/// Writes the sender's completion, if there is to be one.
+void complete(QueuePair& queue_pair, const ibv_send_wr& request, std::uint32_t number,
+              ibv_wc_status status, std::uint32_t bytes) noexcept;
+
+/// Tries the requests that wait. When to look again (steady clock), or 0: none waits. A queue pair
+/// that breaks is added to `broken`; the caller flushes it when it holds no lock.
+std::uint64_t retry(QueuePair& queue_pair, std::vector<QueuePair*>& broken) noexcept;
+/// Completes every waiting request as flushed.
+void flush_sends(QueuePair& queue_pair) noexcept;
+
+}  // namespace verbatim::engine

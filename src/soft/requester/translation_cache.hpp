@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#pragma once
+/// \file What a queue pair has learnt of memory keys, and how it notices that this has become old.
+///
+/// A request is checked against key, domain, bounds and rights of two regions, and against the
+/// state of two queue pairs. All of that changes rarely. So a queue pair keeps the answers, and two
+/// counters tell whether they still stand: whoever takes something away from requesters (an error,
+/// a deregistration, rights) changes the thing first and counts the change after it.
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "soft/shared/layout.hpp"
+
+namespace verbatim::engine {
+
+/// A registered range that was found to be in order, mapped here.
+struct alignas(64) KnownRange {
+  std::uint32_t key = 0;
+  std::uint64_t base = 0;
+  std::uint64_t length = 0;
+  std::byte* direct = nullptr;  ///< Where `base` is.
+  /// How many offsets have room for a word behind them.
+  std::uint64_t words = 0;
+};
+
+/// By key; a newer range takes the place of an older one.
+class KnownRanges {
+ public:
+  /// Where the range is. False: not known. `size` is not 0.
+  [[nodiscard, gnu::always_inline]] bool find(std::uint32_t key, std::uint64_t address,
+                                              std::uint64_t size,
+                                              std::byte*& found) const noexcept {
+    const KnownRange& range = ranges_[place(key)];
+    const std::uint64_t offset = address - range.base;
+    const std::uint64_t length = range.length;
+    if (range.key != key || offset > length || size > length - offset) [[unlikely]]
+      return false;
+    found = range.direct + offset;
+    return true;
+  }
+  /// The same for a word.
+  [[nodiscard, gnu::always_inline]] bool find_word(std::uint32_t key, std::uint64_t address,
+                                                   std::byte*& found) const noexcept {
+    const KnownRange& range = ranges_[place(key)];
+    const std::uint64_t offset = address - range.base;
+    if (range.key != key || offset >= range.words) [[unlikely]]
+      return false;
+    found = range.direct + offset;
+    return true;
+  }
+  void add(const KnownRange& range) noexcept { ranges_[place(range.key)] = range; }
+
+ private:
+  static constexpr std::size_t kPlaces = 8;
+  static std::size_t place(std::uint32_t key) noexcept { return key >> 8 & (kPlaces - 1); }
+  KnownRange ranges_[kPlaces];
+};
+
+/// The two sides of a request, with the rights that it needs.
+struct KnownRoute {
+  KnownRanges here;
+  KnownRanges there;
+};
+
+/// What a queue pair knows.
+struct Known {
+  std::uint64_t own_changes = 0;  ///< The counters when it was learnt; 0: nothing is known.
+  std::uint64_t peer_changes = 0;
+  KnownRoute writes;
+  KnownRoute reads;
+
+  void forget() noexcept { own_changes = 0; }
+};
+
+}  // namespace verbatim::engine

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include "soft/shared/directory.hpp"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "soft/shared/layout.hpp"
+
+namespace verbatim::engine {
+namespace {
+
+Error refused(const char* why, const std::string& path) {
+  return Error{.code = Errc::permission_denied, .operation = "soft directory", .field = why}
+      .with_text(path);
+}
+
+flock whole_file(short type) {
+  flock lock{};
+  lock.l_type = type;
+  lock.l_whence = SEEK_SET;
+  return lock;
+}
+
+/// Owned by us, a real directory, closed to others: else somebody could feed us their bytes.
+Result<struct stat> inspect(const std::string& path) {
+  struct stat info{};
+  if (lstat(path.c_str(), &info) != 0)
+    return std::unexpected(os_failure("lstat", errno).with_text(path));
+  if (S_ISLNK(info.st_mode)) return std::unexpected(refused("is a symbolic link", path));
+  if (!S_ISDIR(info.st_mode)) return std::unexpected(refused("is not a directory", path));
+  if (info.st_uid != geteuid()) {
+    Error error = refused("is owned by uid", path);
+    error.value = info.st_uid;
+    return std::unexpected(error);
+  }
+  if ((info.st_mode & 077) != 0) {
+    Error error = refused("is open to others: mode", path);
+    error.value = info.st_mode & 0777;
+    return std::unexpected(error);
+  }
+  return info;
+}
+
+Result<struct stat> make_and_inspect(const std::string& path) {
+  if (mkdir(path.c_str(), 0700) != 0 && errno != EEXIST)
+    return std::unexpected(os_failure("mkdir", errno).with_text(path));
+  return inspect(path);
+}
+
+/// Who comes may meet so many who go, one after another.
+constexpr int kTries = 100;
+
+bool lock_file(int fd) noexcept {
+  flock lock = whole_file(F_WRLCK);
+  return fcntl(fd, F_OFD_SETLK, &lock) == 0;
+}
+
+enum class File : std::uint8_t { fresh, used, removed };
+/// What we have locked: only a file that still has its name stands for the slot.
+File state_of(int fd) noexcept {
+  struct stat info{};
+  if (fstat(fd, &info) != 0 || info.st_nlink == 0) return File::removed;
+  return info.st_size == 0 ? File::fresh : File::used;
+}
+
+}  // namespace
+
+Result<Directory> Directory::open() {
+  const char* const named = std::getenv("VERBATIM_SOFT_DIR");
+  std::string path = named != nullptr ? named : "/dev/shm/verbatim-" + std::to_string(geteuid());
+  auto info = make_and_inspect(path);
+  // The last process out may remove it between the two steps.
+  for (int again = 0; again < kTries && !info && info.error().os_error == ENOENT; ++again)
+    info = make_and_inspect(path);
+  if (!info) return std::unexpected(info.error());
+  // The directory's identity, mixed so that it looks like no real fabric's id.
+  std::uint64_t id = info->st_dev * 0x9e3779b97f4a7c15u ^ info->st_ino;
+  id = (id ^ id >> 29) * 0xbf58476d1ce4e5b9u | 1;
+  return Directory{std::move(path), id};
+}
+
+std::string Directory::file(char kind, std::uint32_t slot, std::uint32_t number) const {
+  return path_ + "/" + kind + std::to_string(slot) + "-" + std::to_string(number);
+}
+
+bool Directory::is_held(int fd) noexcept {
+  flock lock = whole_file(F_WRLCK);
+  // What cannot be asked counts as alive: an error must not make us take over a living slot.
+  return fcntl(fd, F_OFD_GETLK, &lock) != 0 || lock.l_type != F_UNLCK;
+}
+
+Result<ClaimedSlot> Directory::claim() const {
+  for (std::uint32_t slot = 0; slot < kProcessSlots; ++slot) {
+    constexpr int kFlags = O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW;
+    int fd = ::open(segment_file(slot).c_str(), kFlags, 0600);
+    // The last process out may just have removed the directory.
+    for (int again = 0; again < kTries && fd < 0 && errno == ENOENT; ++again) {
+      if (mkdir(path_.c_str(), 0700) != 0 && errno != EEXIST) break;
+      fd = ::open(segment_file(slot).c_str(), kFlags, 0600);
+    }
+    if (fd < 0) return std::unexpected(os_failure("open", errno).with_text(segment_file(slot)));
+    if (!lock_file(fd)) {
+      ::close(fd);
+      continue;
+    }
+    const File found = state_of(fd);
+    if (found == File::fresh) return ClaimedSlot{slot, fd};
+    // A dead process's segment: peers may still have it mapped, so it is not reused; a new file
+    // takes its name. One that was removed under our hands is nobody's business any more.
+    if (found == File::used) remove_files(slot);
+    ::close(fd);
+    --slot;
+  }
+  return std::unexpected(Error{.code = Errc::out_of_resources,
+                               .operation = "soft directory",
+                               .field = "processes",
+                               .value = kProcessSlots,
+                               .limit = kProcessSlots});
+}
+
+void Directory::remove_files(std::uint32_t slot) const noexcept {
+  DIR* const all = opendir(path_.c_str());
+  if (all == nullptr) return;
+  // The segment last: with it the lock goes, and the slot is somebody else's.
+  while (const dirent* const entry = readdir(all)) {
+    char kind = 0;
+    unsigned owner = 0;
+    unsigned number = 0;
+    if (std::sscanf(entry->d_name, "%c%u-%u", &kind, &owner, &number) == 3 && owner == slot &&
+        kind != 'p')
+      unlinkat(dirfd(all), entry->d_name, 0);
+  }
+  closedir(all);
+  unlink(segment_file(slot).c_str());
+}
+
+void Directory::release(std::uint32_t slot) const noexcept {
+  remove_files(slot);
+  // What killed processes left goes too, so that the last one out leaves nothing.
+  for (std::uint32_t other = 0; other < kProcessSlots; ++other) {
+    const auto fd = open_slot(other);
+    if (!fd) continue;
+    // Locked, not only looked at: somebody may be about to claim it.
+    if (other != slot && lock_file(*fd) && state_of(*fd) != File::removed) remove_files(other);
+    ::close(*fd);
+  }
+  rmdir(path_.c_str());  // Fails, as it should, while other processes are there.
+}
+
+Result<int> Directory::open_slot(std::uint32_t slot) const {
+  const int fd = ::open(segment_file(slot).c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+  if (fd < 0) return std::unexpected(os_failure("open", errno).with_text(segment_file(slot)));
+  return fd;
+}
+
+}  // namespace verbatim::engine
