@@ -8,11 +8,14 @@ Two processes, one on each of two cores, write, read and send; on memory that bo
 `Buffer`) and on memory that is only registered (plain). In each round every case runs right after
 its peers: UCX and libfabric over shared memory, and the limits of the machine (the hand-off of a
 cache line, memcpy, a bare process_vm_writev). `ratio` is the median of the ratios within the
-rounds, so a machine that is
-busy with other things slows both down. Latencies are half a round trip (a read's is the whole
-operation). The figures are those of a machine that does nothing else, as far as can be told: ours
-are medians of slices; UCX tells the median of its latencies, and of its bandwidths and rates, which
-are means, the best of TRIES short runs counts.
+rounds, so a machine that is busy with other things slows both down. NEAR is measured once more for
+each level of cache that two processors share: a case that ends in `.l1` ran on the two threads of a
+core, one in `.l3` on two cores that have no nearer cache in common.
+
+Latencies are half a round trip (a read's is the whole operation). The figures are those of a
+machine that does nothing else, as far as can be told: ours are medians of slices; UCX tells the
+median of its latencies, and of its bandwidths and rates, which are means, the best of TRIES short
+runs counts.
 
 --json   JSON lines only on stdout, one per case and peer; the rest goes to stderr.
 --check  holds the ratios against GATES; exit status 1 if one is missed.
@@ -59,6 +62,10 @@ class Unavailable(Exception):
     """A peer that this machine does not have."""
 
 
+NEAR = "write.lat.8.buffer"  # also measured between processors that share a cache
+LEVELS = (1, 2, 3)
+
+
 class Gate(NamedTuple):
     case: str
     peer: str
@@ -73,15 +80,18 @@ GATES = [
     Gate("send.lat.8.buffer", "ucx.tag_lat", 1.05, True),
     Gate("write.bw.65536.buffer", "memcpy", 0.9, False),
     Gate("write.rate.8.buffer", "ucx.put_rate", 0.7, False),
+    Gate("send.rate.8.buffer", "ucx.tag_rate", 0.9, False),
     # Memory that is only registered costs a system call. Where a bare one takes longer than the
     # limit, nothing can keep it; then what we add to the call counts.
     Gate("write.lat.8.plain", "cacheline", 7, True, ("process_vm", 1.25)),
+    # Near processors show what a message costs beside the way of its cache line.
+    *(Gate(f"{NEAR}.l{level}", "ucx.put_lat", 1.1, True) for level in LEVELS),
 ]
 
 
 def peers_of(case):
     """What a case is compared with. A read waits for nobody: its limit is the hand-off."""
-    verb, figure, _, memory = case.split(".")
+    verb, figure, _, memory = case.split(".")[:4]
     if figure == "lat" and verb == "write" and memory == "plain":
         return ["ucx.put_lat", "cacheline", "process_vm"]
     if figure == "lat":
@@ -93,14 +103,17 @@ def peers_of(case):
     return {"write": ["ucx.put_rate"], "read": ["ucx.put_rate"], "send": ["ucx.tag_rate"]}[verb]
 
 
-def all_cases():
-    """Groups of cases that share figure and size: {(figure, bytes): [verb.figure.bytes.memory]}."""
-    groups = {}
+def all_cases(levels=()):
+    """Groups of cases that share figure, size and level of the cache that the processors share.
+
+    {(figure, bytes, level): [verb.figure.bytes.memory]}; the level is 0 where it does not matter.
+    """
+    groups = {("lat", 8, level): [f"{NEAR}.l{level}"] for level in levels}
     for figure, sizes in (("lat", (8, 4096)), ("bw", (65536, 1 << 20)), ("rate", (8,))):
         for size in sizes:
-            groups[figure, size] = [f"{verb}.{figure}.{size}.{memory}"
-                                    for verb in ("write", "read", "send")
-                                    for memory in ("buffer", "plain")]
+            groups[figure, size, 0] = [f"{verb}.{figure}.{size}.{memory}"
+                                       for verb in ("write", "read", "send")
+                                       for memory in ("buffer", "plain")]
     return groups
 
 
@@ -132,10 +145,11 @@ def pinned(core, command, **options):
 
 
 class Bench:
-    def __init__(self, driver, cores):
+    def __init__(self, driver, cores, missing=None):
         self.driver = driver
         self.cores = cores
-        self.missing = set()  # peers of which was said why they are
+        # Peers of which was said why they are.
+        self.missing = set() if missing is None else missing
 
     def finish(self, processes):
         """What the processes wrote, in their order. All end, or none is left running."""
@@ -238,25 +252,26 @@ def await_listener(port, process):
         raise Broken(f"{process.args[3]} does not listen")
 
 
-def measure(bench, groups, rounds):
+def measure(benches, groups, rounds):
     """[{case, peer, value, ratio}] of all rounds: a round's ratio is of figures that were taken
-    one after the other."""
+    one after the other, and on the same processors: benches has a Bench for each level."""
     values, peer_values = {}, {}
     for number in range(rounds):
         print(f"soft: round {number + 1} of {rounds}", file=sys.stderr)
-        for (figure, size), cases in groups.items():
+        for (figure, size, level), cases in groups.items():
+            bench = benches[level]
             wanted = dict.fromkeys(peer for case in cases
                                    for peer in peers_of(case))
             for peer in wanted:
-                peer_values.setdefault((peer, figure, size), []).append(
+                peer_values.setdefault((peer, figure, size, level), []).append(
                     bench.peer(peer, figure, size))
             for case in cases:
-                values.setdefault(case, []).append(bench.drive(case))
+                values.setdefault(case, []).append(bench.drive(case.removesuffix(f".l{level}")))
     results = []
-    for (figure, size), cases in groups.items():
+    for (figure, size, level), cases in groups.items():
         for case in cases:
             for peer in peers_of(case):
-                others = peer_values[peer, figure, size]
+                others = peer_values[peer, figure, size, level]
                 pairs = [(ours, theirs) for ours, theirs in zip(values[case], others) if theirs]
                 results.append({
                     "bench": "soft", "case": case,
@@ -289,11 +304,12 @@ def judge(gate, results):
     return "FAIL", why
 
 
-def check(results, gates, out):
+def check(results, gates, out, absent):
     """Prints a line per gate; how many held, were missed, could not be told."""
     counts = {"ok": 0, "FAIL": 0, "skip": 0}
     for gate in gates:
         verdict, why = judge(gate, results)
+        why = absent.get(gate.case, why)
         counts[verdict] += 1
         print(f"{verdict} {gate.case} / {gate.peer}: {why}", file=out)
     return counts
@@ -307,8 +323,9 @@ def table(results):
         print(form.format(each["case"], f"{each['value']:g}", each["unit"], each["peer"], *shown))
 
 
-def report(name, results, gates, options):
-    """Prints the results as the options say; the exit status."""
+def report(name, results, gates, options, absent=None):
+    """Prints the results as the options say; the exit status. `absent` says of cases that there are
+    not why that is so: their gates are not missed."""
     if options.json:
         for each in results:
             print(json.dumps(each, separators=(",", ":")))
@@ -318,7 +335,7 @@ def report(name, results, gates, options):
         return 0
     out = sys.stderr if options.json else sys.stdout
     sys.stdout.flush()
-    counts = check(results, gates, out)
+    counts = check(results, gates, out, absent or {})
     print(f"{name}: {counts['ok']} passed, {counts['FAIL']} failed, {counts['skip']} skipped",
           file=out)
     return 1 if counts["FAIL"] else 0
@@ -343,16 +360,49 @@ def two_cores():
     return None
 
 
+def numbers(text):
+    """{0, 1, 2, 8} of "0-2,8"."""
+    ranges = [part.split("-") for part in text.strip().split(",") if part]
+    return {number for ends in ranges for number in range(int(ends[0]), int(ends[-1]) + 1)}
+
+
+def shared_caches(processor, place):
+    """{level: the processors that share this one's cache of that level}, as the kernel says."""
+    found = {}
+    for index in place.glob(f"cpu{processor}/cache/index*"):
+        if (index / "type").read_text().strip() != "Instruction":
+            level = int((index / "level").read_text())
+            found[level] = numbers((index / "shared_cpu_list").read_text())
+    return found
+
+
+def near_cores(processors, place=Path("/sys/devices/system/cpu")):
+    """{level: two of the processors whose nearest common cache is of that level}."""
+    found = {}
+    for first in sorted(processors):
+        caches = shared_caches(first, place)
+        for second in sorted(processors):
+            common = [level for level, sharers in caches.items() if second in sharers]
+            if second > first and common and min(common) in LEVELS:
+                found.setdefault(min(common), [first, second])
+    return found
+
+
 def main():
     options = parse(__doc__)
     cores = two_cores()
     if cores is None:
         return CANNOT
     install_peers()
-    groups = {key: kept for key, cases in all_cases().items()
+    near = near_cores(os.sched_getaffinity(0))
+    groups = {key: kept for key, cases in all_cases(near).items()
               if (kept := [case for case in cases if options.only in case])}
-    results = measure(Bench(build(), cores), groups, options.rounds)
-    return report("soft", results, GATES, options)
+    driver, missing = build(), set()
+    benches = {level: Bench(driver, pair, missing) for level, pair in {0: cores, **near}.items()}
+    results = measure(benches, groups, options.rounds)
+    absent = {f"{NEAR}.l{level}": f"no two processors here have an L{level} as nearest common cache"
+              for level in LEVELS if level not in near}
+    return report("soft", results, GATES, options, absent)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,8 @@ build="g++ cmake ninja-build ccache libibverbs-dev nlohmann-json3-dev libgtest-d
 clang="clang-19 clang-tidy-19 clang-format-19 libclang-rt-19-dev llvm-19"
 vm="qemu-system-x86 busybox-static cpio kmod iproute2 rdma-core ibverbs-providers libibverbs1"
 bench="valgrind"
-preload="ibverbs-utils perftest libibverbs1 ibverbs-providers binutils"
+preload="ibverbs-utils perftest libibverbs1 ibverbs-providers binutils infiniband-diags qperf
+  ucx-utils openmpi-bin libopenmpi-dev"
 soft_bench="ucx-utils libfabric-bin"  # what ./bench soft compares with
 
 die() {

@@ -2,7 +2,8 @@
 """One lane: its tests as they come in, and the means to run commands for it.
 
 What the commands print goes to build/logs/LANE.log; a failure also shows on the terminal. Every
-command ends when the lane's time is over, so nothing waits for ever.
+command ends when the lane's time is over, so nothing waits for ever. Limits are those of a machine
+that does nothing else: where others take processors away, time is given in their place (load.py).
 """
 import os
 import signal
@@ -11,9 +12,12 @@ import threading
 import time
 from pathlib import Path
 
+import load
+from ahead import ahead
 from gtest_report import FAILED, PASSED, SKIPPED, Case, tail
 
 LOGS = Path("build/logs")
+PRESENT_S = 5  # the present load is that of the last seconds
 running = set()  # processes to end when we are told to stop
 
 
@@ -28,31 +32,66 @@ class Broken(Exception):
 class Lane:
     def __init__(self, name, limit_s):
         self.name, self.counts = name, {PASSED: 0, FAILED: 0, SKIPPED: 0}
-        self.start, self.skip_reason = time.monotonic(), None
-        self.deadline = self.start + limit_s
+        self.limit_s, self.skip_reason = limit_s, None
+        self.began = load.look()
+        self.looks = [self.began]
         self.log, self.lock = LOGS / f"{name}.log", threading.Lock()
         self.log.write_text("")
 
-    def left_s(self):
-        return max(1, self.deadline - time.monotonic())
+    def took_s(self):
+        return time.monotonic() - self.began.at_s
 
-    def run(self, command, env=None):
-        """Runs a command to its end and returns (exit status, output)."""
-        command = [str(part) for part in command]
+    def patience(self, seconds, since=None):
+        """So many seconds of an idle machine, on this one: by its load since then, else lately."""
+        now = load.look()
+        return seconds * load.factor(since or self.lately(now), now, len(load.processors()))
+
+    def lately(self, now):
+        """The last look that is old enough to tell of the present load."""
+        with self.lock:
+            if now.at_s - self.looks[-1].at_s > PRESENT_S:
+                self.looks = [self.looks[-1], now]
+            return self.looks[0]
+
+    def left_s(self):
+        """Of the lane's time; it grows with the load until it is over."""
+        return self.patience(self.limit_s, self.began) - self.took_s()
+
+    def most_s(self):
+        """For commands with a clock of their own: longer the lane will not wait, come what may."""
+        return max(1, load.MOST * self.limit_s - self.took_s())
+
+    def run(self, command, env=None, limit_s=None):
+        """Runs a command to its end and returns (exit status, output).
+
+        The status is None for one that had to be ended after `limit_s` seconds of an idle machine.
+        """
+        command, since = [str(part) for part in command], load.look()
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                    stderr=subprocess.STDOUT, text=True, errors="replace",
                                    env=os.environ | (env or {}), start_new_session=True)
         running.add(process)
-        try:
-            output, late = process.communicate(timeout=self.left_s())[0], ""
-        except subprocess.TimeoutExpired:
-            output, late = end(process), f"lane {self.name} ran out of time in {command[0]}"
+        output, late = self.finish(process, since, limit_s)
         running.discard(process)
         with self.lock, self.log.open("a") as log:
             log.write(f"$ {' '.join(command)}\n{output}{late}[status {process.returncode}]\n")
-        if late:
+        if late and self.left_s() <= 0:
             raise Broken(f"{tail(output)}\n{late}")
-        return process.returncode, output
+        return (None if late else process.returncode), output + late
+
+    def finish(self, process, since, limit_s):
+        """(what it printed, why it had to be ended); looks at the load when time is up."""
+        while True:
+            took_s = time.monotonic() - since.at_s
+            left_s, late = self.left_s(), f"lane {self.name} ran out of time in {process.args[0]}"
+            if limit_s and (own_s := self.patience(limit_s, since) - took_s) < left_s:
+                left_s, late = own_s, f"no end after {took_s:.0f} s, the limit is {limit_s} s"
+            try:
+                if left_s <= 0:
+                    return end(process), f"\n{late}\n"
+                return process.communicate(timeout=max(0.1, left_s))[0], ""
+            except subprocess.TimeoutExpired:
+                continue
 
     def must(self, *command):
         """Runs a step without which the lane makes no sense."""
@@ -63,8 +102,9 @@ class Lane:
     def build(self, preset, *targets):
         """Builds only what the lane runs: most of the time of a whole run goes into compilers."""
         print(f"{self.name}: building {' '.join(targets)} (preset {preset})")
-        self.must("cmake", "--preset", preset)
-        self.must("cmake", "--build", "--preset", preset, "--target", *targets, "--", "--quiet")
+        with ahead.pause():
+            self.must("cmake", "--preset", preset)
+            self.must("cmake", "--build", "--preset", preset, "--target", *targets, "--", "--quiet")
 
     def add(self, case):
         self.counts[case.verdict] += 1
@@ -91,6 +131,7 @@ def end(process):
 
 def stop(number, _frame):
     """Signal handler: nothing that we started outlives us."""
+    ahead.stop()
     for process in running:
         os.killpg(process.pid, signal.SIGTERM)
     os._exit(128 + number)

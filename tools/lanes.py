@@ -8,12 +8,12 @@ import json
 import os
 import signal
 import sys
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import gtest_report
 import tidy as style_rules
+from ahead import ahead, build_command
 from gtest_report import FAILED, PASSED, SKIPPED, Case, tail
 from lane import LOGS, Broken, Lane, Skip, stop
 from preload_lane import preload
@@ -41,19 +41,52 @@ def in_guest(lane, out, *command):
     for old in out.iterdir():
         old.unlink()
     env = [f"--env={STRESS}={os.environ[STRESS]}"] if STRESS in os.environ else []
-    limit_s = max(1, lane.left_s() - 10)  # so that it can say what happened
     status, output = lane.run(
-        ["tools/vm/run", f"--timeout={limit_s:.0f}", *env, "--out", out, "--", *command])
+        ["tools/vm/run", f"--timeout={lane.most_s():.0f}", *env, "--out", out, "--", *command])
     if status == CANNOT:
         raise Skip(last_line(output))
     return status, output
 
 
 # ---- Lanes ---------------------------------------------------------------------------------------
+# The docstrings are the table of docs/testing.md: tools/lane_table.py --write.
 
-def run_tests(lane, preset, programs_of, env=None, shards=1):
-    """Runs the GoogleTest programs registered for a lane, each in so many parts at once."""
+UNIT_TESTS = ["unit_tests", "channel_tests", "soft_tests", "model_off_tests", "misuse_tests",
+              "misuse_channel_tests"]
+HEADERS = ["all_verify_interface_header_sets"]
+# What a lane builds, in its order: (preset, targets).
+BUILDS = {
+    "unit": [("dev", UNIT_TESTS)],
+    "compile-fail": [("dev", ["compile_fail_tests"])],
+    "tidy": [("dev", HEADERS), ("tidy", HEADERS)],
+    "soft": [("release", ["conformance", "survival_tests", "soak_tests", "misuse_channel_tests"])],
+    "soak": [("release", ["soak_tests"])],
+    "preload": [("release", ["preload_tests"])],
+    "asan": [("asan", [*UNIT_TESTS, "misuse_msan_tests", "conformance"]),
+             ("dev", ["misuse_asan_tests", "misuse_valgrind_tests",
+                      "misuse_channel_valgrind_tests"])],
+    "tsan": [("tsan", ["misuse_tests", "misuse_channel_tests", "conformance"]),
+             ("dev", ["misuse_tsan_tests"])],
+    "overhead": [("release", ["overhead_driver"]), ("release-clang", ["overhead_driver"])],
+    "rxe": [("release", ["conformance"])],
+    "examples": [("release", ["examples/all"])],
+}
+PROCESSORS = len(os.sched_getaffinity(0))
+# Each of their tests is a compiler or a program of its own, so several can run at a time.
+SHARDED = ("compile_fail", "misuse")
+
+
+def build(lane, number=0):
+    preset, targets = BUILDS[lane.name][number]
+    lane.build(preset, *targets)
+
+
+def run_tests(lane, preset, programs_of, env=None):
+    """Runs the GoogleTest programs registered for a lane; returns what they printed."""
+    outputs = []
     for program in programs(preset, programs_of):
+        shards = PROCESSORS if program.name.startswith(SHARDED) else 1
+
         def run_shard(index):
             part = f".{index}" if shards > 1 else ""
             report = LOGS / f"{lane.name}.{program.name}{part}.json"
@@ -61,84 +94,108 @@ def run_tests(lane, preset, programs_of, env=None, shards=1):
             share = {"GTEST_TOTAL_SHARDS": str(shards), "GTEST_SHARD_INDEX": str(index)}
             status, output = lane.run([program, f"--gtest_output=json:{report}"],
                                       (env or {}) | (share if shards > 1 else {}))
-            return gtest_report.cases(report, output, status, program.name)
+            return gtest_report.cases(report, output, status, program.name), output
 
         with ThreadPoolExecutor(shards) as pool:
-            for cases in pool.map(run_shard, range(shards)):
+            for cases, output in pool.map(run_shard, range(shards)):
+                outputs.append(output)
                 for case in cases:
                     lane.add(case)
+    return outputs
 
 
-def unit(lane, preset="dev", env=None):
-    """The unit tests, built with g++."""
-    lane.build(preset, "unit_tests", "channel_tests", "soft_tests", "model_off_tests",
-               "misuse_tests", "misuse_channel_tests")
-    run_tests(lane, preset, "unit", env)
+def unit(lane):
+    """Everything that needs no device, built with g++: on the `null` and `faulty` providers."""
+    build(lane)
+    run_tests(lane, "dev", "unit")
 
 
 def compile_fail(lane):
-    """Misuse that must not compile, through both compilers (tests/compile_fail)."""
-    lane.build("dev", "compile_fail_tests")
-    run_tests(lane, "dev", "compile-fail", shards=os.cpu_count() or 1)  # Most of it is compilers.
+    """Misuse that must not compile, through both compilers: with the message expected, and a
+    control that must compile."""
+    build(lane)
+    run_tests(lane, "dev", "compile-fail")
 
 
 def on_soft0(lane, preset, variants, env=None):
-    """The conformance suite on the software device, once per variant of its environment."""
+    """The conformance suite on the software device, once per variant of its environment.
+
+    Several at a time: much of it is waiting. Each has a directory of its own, so that they do not
+    see each other; the device makes and removes it.
+    """
+    def run_variant(number, program):
+        report = LOGS / f"{lane.name}.{program.name}.{number}.json"
+        report.unlink(missing_ok=True)
+        place = Path("/dev/shm", f"verbatim-{lane.name}-{os.getpid()}-{number}")
+        apart = {"VERBATIM_SOFT_DIR": str(place)} if place.parent.is_dir() else {}
+        command = [program, "--device", "soft0", f"--gtest_output=json:{report}"]
+        status, output = lane.run(command, {**(env or {}), **apart, **variants[number]})
+        return gtest_report.cases(report, output, status, program.name)
+
     for program in programs(preset, "rxe"):
-        for variant in variants:
-            report = LOGS / f"{lane.name}.{program.name}.json"
-            report.unlink(missing_ok=True)
-            print(f"{lane.name}: conformance on soft0", *map("=".join, variant.items()))
-            command = [program, "--device", "soft0", f"--gtest_output=json:{report}"]
-            status, output = lane.run(command, {**(env or {}), **variant})
-            for case in gtest_report.cases(report, output, status, program.name):
-                lane.add(case)
+        with ThreadPoolExecutor(PROCESSORS) as pool:
+            runs = pool.map(run_variant, range(len(variants)), [program] * len(variants))
+            for variant, cases in zip(variants, runs):
+                print(f"{lane.name}: conformance on soft0", *map("=".join, variant.items()))
+                for case in cases:
+                    lane.add(case)
 
 
 DEFERRED = {"VERBATIM_SOFT_MODE": "deferred"}
 
 
 def soft(lane):
-    """The conformance suite on soft0 in each of its modes, and what killed processes leave.
-
-    And misuse of a channel that a release build notices.
-    """
-    lane.build("release", "conformance", "survival_tests", "misuse_channel_tests")
+    """The conformance suite on `soft0`: at once, deferred, each memory path, both link layers;
+    what killed processes leave; 20 seconds of `soak`; misuse in a release build."""
+    build(lane)
     on_soft0(lane, "release", [{}, DEFERRED, {"VERBATIM_SOFT_MEMORY": "process"},
                                {"VERBATIM_SOFT_MEMORY": "relay"}, {"VERBATIM_SOFT_LINK": "eth"}])
     run_tests(lane, "release", "soft")
+    show_soak(run_tests(lane, "release", "soak"))
+
+
+def soak(lane):
+    """Part of `long` only. Clients on `soft0` that come, go and are killed, for ten minutes; what
+    the servers that stay hold does not grow with their number."""
+    build(lane)
+    show_soak(run_tests(lane, "release", "soak", {"VERBATIM_SOAK_S": "600"}))
+
+
+def show_soak(outputs):
+    """How many clients there were, and what the servers held."""
+    for line in "".join(outputs).splitlines():
+        if line.startswith("soak: "):
+            print(line)
 
 
 def asan(lane):
-    """Unit tests and conformance on soft0 under AddressSanitizer and UBSan, built with clang.
-
-    Misuse of memory in flight also with g++, under MemorySanitizer and under Valgrind.
-    """
+    """Unit tests and conformance on `soft0` with clang, AddressSanitizer, LeakSanitizer and UBSan;
+    misuse of memory in flight also with g++, MemorySanitizer and Valgrind."""
     env = {"ASAN_OPTIONS": "detect_leaks=1", "UBSAN_OPTIONS": "print_stacktrace=1",
            "ASAN_SYMBOLIZER_PATH": "/usr/bin/llvm-symbolizer-19"}
-    unit(lane, "asan", env)
-    lane.build("asan", "misuse_msan_tests", "conformance")
+    build(lane)
+    run_tests(lane, "asan", "unit", env)
     run_tests(lane, "asan", "asan", env)
-    lane.build("dev", "misuse_asan_tests", "misuse_valgrind_tests",
-               "misuse_channel_valgrind_tests")
+    build(lane, 1)
     run_tests(lane, "dev", "asan")
     on_soft0(lane, "asan", [{}, DEFERRED], env)
 
 
 def tsan(lane):
-    """Conformance on soft0 under ThreadSanitizer, built with clang; misuse also with g++."""
+    """Conformance on `soft0` with clang and ThreadSanitizer; misuse of memory in flight also with
+    g++."""
     env = {"TSAN_OPTIONS": "second_deadlock_stack=1 "
            "external_symbolizer_path=/usr/bin/llvm-symbolizer-19"}
-    lane.build("tsan", "misuse_tests", "misuse_channel_tests", "conformance")
+    build(lane)
     run_tests(lane, "tsan", "tsan", env)
-    lane.build("dev", "misuse_tsan_tests")
+    build(lane, 1)
     run_tests(lane, "dev", "tsan")
     on_soft0(lane, "tsan", [{}, DEFERRED], env)
 
 
 def rxe(lane):
-    """The conformance suite on Soft-RoCE, the kernel's RDMA device, in a virtual machine."""
-    lane.build("release", "conformance")
+    """The conformance suite on Soft-RoCE, the kernel's own RDMA device, in a virtual machine."""
+    build(lane)
     for program in programs("release", "rxe"):
         out = Path("build/guest", program.name)
         status, output = in_guest(lane, out, program, "--device", "rxe0",
@@ -148,8 +205,8 @@ def rxe(lane):
 
 
 def examples(lane):
-    """Every example, on soft0 here and on Soft-RoCE in a virtual machine, by exit status."""
-    lane.build("release", "examples/all")
+    """Every program of `examples/`, on `soft0` here and on Soft-RoCE in the virtual machine."""
+    build(lane)
     names, out = programs("release", "examples"), Path("build/guest/examples")
     for name in names:
         lane.check(f"{name.name} on soft0", *lane.run([name], {"VERBATIM_DEVICE": "soft0"}))
@@ -167,32 +224,37 @@ def examples(lane):
 
 
 def style(lane):
-    """The format of the C++ files, and the rules of tools/tidy.py."""
+    """Part of `quick`. clang-format, the house rules of `tools/tidy.py`, the tests of the tools."""
     sources = [path for path in style_rules.project_files() if path.suffix in (".hpp", ".cpp")]
     lane.check("clang-format", *lane.run(["clang-format-19", "--dry-run", "-Werror", *sources]))
     for rule, problems in style_rules.check_all():
         lane.check(rule, len(problems), "\n".join(problems))
+    for test in sorted(Path("tests/tools").glob("*_test.py")):
+        lane.check(test.name, *lane.run([sys.executable, test]))
 
 
 def tidy(lane):
-    """Style, public headers that compile alone with both compilers, and clang-tidy."""
+    """What `style` does, each public header alone with both compilers, and clang-tidy."""
     style(lane)
-    for preset in ("dev", "tidy"):
-        lane.must("cmake", "--preset", preset)
-        lane.check(f"public headers compile alone ({preset})", *lane.run(
-            ["ninja", "-C", f"build/{preset}", "--quiet", "all_verify_interface_header_sets"]))
+    for preset, targets in BUILDS[lane.name]:
+        with ahead.pause():
+            lane.must("cmake", "--preset", preset)
+            lane.check(f"public headers compile alone ({preset})", *lane.run(
+                ["ninja", "-C", f"build/{preset}", "--quiet", *targets]))
     sources = sorted(Path("src").rglob("*.cpp"))
     print(f"{lane.name}: clang-tidy over {len(sources)} files")
     command = ["clang-tidy-19", "--quiet", "-p", "build/tidy"]
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
+    with ThreadPoolExecutor(PROCESSORS) as pool:
         results = pool.map(lambda path: lane.run([*command, path]), sources)
         for path, result in zip(sources, results):
             lane.check(f"clang-tidy {path}", *result)
 
 
 def overhead(lane):
-    """What the library costs over bare verbs; each JSON line is a case, "ok" is its verdict."""
-    status, output = lane.run(["./bench", "overhead", "--check", "--json"])
+    """Instructions per operation against bare C; fails above the limit."""
+    # Each JSON line is a case, "ok" is its verdict.
+    with ahead.pause():  # It builds, and looks at the clock.
+        status, output = lane.run(["./bench", "overhead", "--check", "--json"])
     if status == CANNOT:
         raise Skip(last_line(output))
     for line in output.splitlines():
@@ -210,21 +272,36 @@ LANES = {
     "compile-fail": (compile_fail, ["clang"], 1800),
     "tidy": (tidy, ["clang"], 1800),
     "soft": (soft, [], 1800),
-    "preload": (preload, ["preload", "vm"], 1200),
+    "soak": (soak, [], 1800),
+    "preload": (preload, ["preload", "vm"], 1800),
     "asan": (asan, ["clang"], 2400),
     "tsan": (tsan, ["clang"], 1800),
     "overhead": (overhead, ["clang", "bench"], 1200),
     "rxe": (rxe, ["vm"], 1800),
     "examples": (examples, ["vm"], 900),
 }
-ALL = [name for name in LANES if name != "style"]  # tidy does what style does
+LONG = [name for name in LANES if name != "style"]  # tidy does what style does
+ALL = [name for name in LONG if name != "soak"]  # soft does it for a short time
 QUICK = ["style", "unit"]
+
+
+def description(name):
+    return " ".join(LANES[name][0].__doc__.split())
+
+
+def install(names):
+    """What all of them need, at once; what cannot be had is told by the lane that needs it."""
+    groups = sorted({group for name in names for group in LANES[name][1]})
+    try:
+        Lane("install", 1800).run(["tools/install.sh", *groups])
+    except Broken as reason:
+        print(f"install: {reason}")
 
 
 def run_lane(name):
     function, groups, limit_s = LANES[name]
     lane = Lane(name, limit_s * int(os.environ.get(STRESS, 1)))
-    print(f"== {name}: {function.__doc__.splitlines()[0]}")
+    print(f"== {name}: {description(name)}")
     try:
         status, output = lane.run(["tools/install.sh", *groups])
         if status != 0:
@@ -238,7 +315,7 @@ def run_lane(name):
     except (Broken, OSError, ValueError, KeyError) as problem:  # other lanes still run
         lane.counts[FAILED] += 1
         print(f"FAILED {name}\n{problem}\nThe whole log is {lane.log}.")
-    print(f"{name} took {time.monotonic() - lane.start:.1f} s")
+    print(f"{name} took {lane.took_s():.1f} s")
     print(summary(name, lane.counts))
     return lane
 
@@ -261,7 +338,13 @@ def main(arguments):
         print(f"test: no lane '{unknown[0]}'; lanes: {' '.join(LANES)}; also: quick, long",
               file=sys.stderr)
         return 2
-    lanes = [run_lane(name) for name in dict.fromkeys(asked or ALL)]
+    names = list(dict.fromkeys(asked or (LONG if "long" in arguments else ALL)))
+    install(names)
+    ahead.start(build_command(*step) for name in names for step in BUILDS.get(name, []))
+    try:
+        lanes = [run_lane(name) for name in names]
+    finally:
+        ahead.stop()
     skipped = [lane for lane in lanes if lane.skip_reason]
     for lane in skipped:
         print(f"skipped lane {lane.name}: {lane.skip_reason}")

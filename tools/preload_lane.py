@@ -2,7 +2,7 @@
 """The lane `preload`: programs that know nothing of Verbatim, on its software device.
 
 Each program with its options is one test. Most come in pairs, a server and a client on this
-machine. Every process has a time limit, and none outlives its test.
+machine.
 """
 import fcntl
 import os
@@ -13,16 +13,11 @@ import time
 from pathlib import Path
 
 import verbs_exports
-from gtest_report import FAILED, PASSED, SKIPPED, Case, tail
-from lane import end, running
-from listeners import free_port, listens
+from gtest_report import SKIPPED, Case
+from listeners import free_port
+from preload_stacks import mpi, qperf, ucx
+from programs import ALONE, BUILD, LIMIT_S, LINKS, PRELOAD, PROGRAM, Tests, environment, start
 
-BUILD = Path("build/release").absolute()
-PRELOAD = BUILD / "lib/libverbatim-preload.so"
-ALONE = BUILD / "lib/verbatim/libibverbs.so.1"
-PROGRAM = BUILD / "bin/verbatim"
-LIMIT_S = 40  # for one process
-LINKS = ("ib", "eth")
 CANNOT = 77  # exit status of the virtual machine where it cannot run
 
 # program: options. Where a port is Ethernet, these programs want to be told an address (-g).
@@ -32,6 +27,15 @@ PINGPONG = {
     "ibv_uc_pingpong": ["", "-c", "-e", "-c -s 65536"],
     "ibv_ud_pingpong": ["", "-c", "-e", "-c -s 1"],
     "ibv_srq_pingpong": ["", "-c", "-e", "-c -q 4 -r 100"],
+}
+
+# Programs that look at the kernel's directories, and what they have to say.
+LISTERS = {
+    "ibstat": ["CA 'soft0'", "State: Active", "Physical state: LinkUp", "Rate: 100",
+               "Port GUID: 0x0276620000000001"],
+    "ibstatus": ["device 'soft0' port 1", r"state:\s+4: ACTIVE", r"rate:\s+100 Gb/sec",
+                 r"default gid:\s+fe80:0000:0000:0000:0276:6200:0000:0001"],
+    "grep -rH . /sys/class/infiniband": ["soft0/ports/1/link_layer", "soft0/ports/1/gids/0:fe80"],
 }
 
 FEW = ["-n", "200"]
@@ -63,104 +67,63 @@ REFUSED = [  # (command, a part of what it says)
 ]
 
 
-def environment(**more):
-    """Ours is what this lane says it is, not what the caller's shell has."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("VERBATIM_")}
-    return kept | {"LC_ALL": "C"} | {name: str(value) for name, value in more.items()}
-
-
-def start(command, env):
-    process = subprocess.Popen([str(word) for word in command], stdin=subprocess.DEVNULL, env=env,
-                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                               errors="replace", start_new_session=True)
-    running.add(process)
-    return process
-
-
-def finish(process, limit_s=LIMIT_S):
-    """(exit status, output); the status is None for one that had to be ended."""
-    try:
-        output, status = process.communicate(timeout=limit_s)[0], process.returncode
-    except subprocess.TimeoutExpired:
-        output, status = end(process) + f"\nno end after {limit_s} s", None
-    running.discard(process)
-    return status, output
-
-
-def run(command, env, limit_s=LIMIT_S):
-    return finish(start(command, env), limit_s)
-
-
-class Tests:
-    """Adds the outcome of each test to the lane, and what was said to its log."""
-
-    def __init__(self, lane):
-        self.lane, self.last = lane, time.monotonic()
-
-    def add(self, name, problem, output=""):
-        took_s, self.last = time.monotonic() - self.last, time.monotonic()
-        with self.lane.log.open("a") as log:
-            log.write(f"== {name}: {problem or 'passed'}, {took_s:.2f} s\n{output}\n")
-        verdict = FAILED if problem else PASSED
-        self.lane.add(Case(name, verdict, f"{tail(output)}\n{problem}" if problem else ""))
-
-    def lines(self, name, status, output):
-        """A program that says "ok" or "FAIL" of each of its checks."""
-        checks = re.findall(r"^(ok|FAIL) (.*)$", output, re.M)
-        for verdict, what in checks:
-            self.add(f"{name}: {what}", "" if verdict == "ok" else what)
-        failed = any(verdict == "FAIL" for verdict, _ in checks)
-        if not checks or (status != 0) != failed:
-            self.add(name, f"exit status {status}", output)
-
-    def pair(self, name, command, env):
-        """A server and a client, both of which have to end well."""
-        port = free_port()
-        server = start([*command, "-p", port], env)
-        if not listens(port, server):
-            return self.add(name, "the server does not listen", finish(server, 1)[1])
-        client_status, client_output = run([*command, "-p", port, "localhost"], env)
-        status, output = finish(server)
-        problem = ""
-        if client_status != 0 or status != 0:
-            problem = f"exit status of the client {client_status}, of the server {status}"
-        if re.search(r"error|fail|mismatch|invalid data", client_output + output, re.I):
-            problem = problem or "it ends with 0, and speaks of an error"
-        return self.add(name, problem, client_output + output)
-
-
 def one_program(tests):
     for link in LINKS:
         env = environment(LD_PRELOAD=PRELOAD, VERBATIM_SOFT_LINK=link)
         layer = {"ib": "InfiniBand", "eth": "Ethernet"}[link]
-        status, output = run(["ibv_devices"], env)
+        status, output = tests.run(["ibv_devices"], env)
         tests.add(f"ibv_devices ({link})", "" if status == 0 and "soft0" in output else
                   f"exit status {status}, or no soft0", output)
-        status, output = run(["ibv_devinfo", "-v"], env)
+        status, output = tests.run(["ibv_devinfo", "-v"], env)
         said = all(part in output for part in ("PORT_ACTIVE", layer, "VERBATIM", "GID[  0]"))
         tests.add(f"ibv_devinfo -v ({link})", "" if status == 0 and said else
                   f"exit status {status}, or not all of it", output)
+        for program, parts in LISTERS.items():
+            status, output = tests.run(program.split(), env)
+            missing = [part for part in (*parts, layer) if not re.search(part, output)]
+            tests.add(f"{program} ({link})", f"exit status {status}, missing: {missing}" if
+                      status != 0 or missing else "", output)
         for library, how in ((PRELOAD, "preload"), (ALONE, "stand-alone")):
             env["LD_PRELOAD"] = str(library)
-            tests.lines(f"conventions ({how}, {link})",
-                        *run([BUILD / "tests/preload/preload_conventions"], env))
+            for program in ("conventions", "cancelled", "discovery"):
+                tests.lines(f"{program} ({how}, {link})",
+                            *tests.run([BUILD / f"tests/preload/preload_{program}"], env))
     env = environment(LD_PRELOAD=PRELOAD, VERBATIM_SOFT_DEVICES=3)
-    status, output = run(["ibv_devices"], env)
+    status, output = tests.run(["ibv_devices"], env)
     tests.add("ibv_devices, three devices", "" if status == 0 and "soft2" in output else
               "no soft2", output)
+    status, output = tests.run(["ibstat", "-l"], env)
+    tests.add("ibstat, three devices", "" if output == "soft0\nsoft1\nsoft2\n" else
+              f"exit status {status}", output)
     env = environment(LD_PRELOAD=PRELOAD, VERBATIM_SOFT=0)
-    status, output = run(["ibv_devices"], env)
+    status, output = tests.run(["ibv_devices"], env)
     tests.add("ibv_devices, device hidden", "soft0 is there" if "soft0" in output else "", output)
+    status, output = tests.run(["ls", "/sys/class/infiniband"], env)
+    tests.add("ls, device hidden", "soft0 is there" if "soft0" in output else "", output)
+
+
+def sanitizer():
+    """The runtime of the compiler's AddressSanitizer: it stands in front of dlopen and open."""
+    return subprocess.run(["g++", "-print-file-name=libasan.so"], capture_output=True, text=True,
+                          check=True).stdout.strip()
 
 
 def loaders(tests):
-    """A program that loads libibverbs itself, by both ways to put the stand-alone one there."""
-    loader = BUILD / "tests/preload/preload_loader"
-    for env, how in (({"LD_LIBRARY_PATH": ALONE.parent}, "LD_LIBRARY_PATH"),
-                     ({"LD_PRELOAD": ALONE}, "LD_PRELOAD")):
-        tests.lines(f"dlopen and dlvsym ({how})", *run([loader], environment(**env)))
+    """Programs that load libibverbs themselves, with each library of ours and each way to it."""
+    programs = BUILD / "tests/preload"
+    for env, how in (({"LD_PRELOAD": PRELOAD}, "preload"),
+                     ({"LD_LIBRARY_PATH": ALONE.parent}, "stand-alone, LD_LIBRARY_PATH"),
+                     ({"LD_PRELOAD": ALONE}, "stand-alone, LD_PRELOAD")):
+        tests.lines(f"dlopen and dlvsym ({how})",
+                    *tests.run([programs / "preload_loader"], environment(**env)))
+    # Others stand in front of functions, too: before us, and behind.
+    outer = programs / "libpreload_outer.so"
+    for libraries in ([PRELOAD], [outer, PRELOAD], [PRELOAD, outer], [sanitizer(), PRELOAD]):
+        env = environment(LD_PRELOAD=":".join(map(str, libraries)), ASAN_OPTIONS="detect_leaks=0")
+        how = ", ".join(Path(library).name for library in libraries)
+        tests.lines(f"lookups ({how})", *tests.run([programs / "preload_lookup"], env))
     for command in (["ibv_devinfo"], ["ib_write_bw", "--version"]):
-        status, output = run(command, environment(LD_LIBRARY_PATH=ALONE.parent))
+        status, output = tests.run(command, environment(LD_LIBRARY_PATH=ALONE.parent))
         # perftest says its version, and ends with 1.
         tests.add(f"{' '.join(command)} (stand-alone)", "" if status in (0, 1) and
                   "symbol lookup" not in output else f"exit status {status}", output)
@@ -194,9 +157,9 @@ def refused(tests):
         port = free_port()
         server = start([*command.split(), "-p", port], env)
         results = []
-        if listens(port, server):
-            results = [run([*command.split(), "-p", port, "localhost"], env, 10)]
-        results.append(finish(server, 10))
+        if tests.listens(port, server):
+            results = [tests.run([*command.split(), "-p", port, "localhost"], env, 10)]
+        results.append(tests.finish(server, 10))
         output = "".join(text for _, text in results)
         # A signal's status is negative; None had to be ended.
         fine = all(status is not None and status > 0 for status, _ in results)
@@ -221,17 +184,17 @@ def killed_peer(tests):
         name = f"{words}: the server is killed"
         port = free_port()
         server = start([*command, "-p", port], env)
-        if not listens(port, server):
-            tests.add(name, "the server does not listen", finish(server, 1)[1])
+        if not tests.listens(port, server):
+            tests.add(name, "the server does not listen", tests.finish(server, 1)[1])
             continue
         client = start([*command, "-p", port, "localhost"], env)
         # In the middle of it, it has worked for a while; connecting takes next to nothing.
-        deadline = time.monotonic() + LIMIT_S
+        deadline = time.monotonic() + tests.lane.patience(LIMIT_S)
         while time.monotonic() < deadline and client.poll() is None and cpu_seconds(client) < 0.5:
             time.sleep(0.01)  # wait: between two looks
         server.kill()
-        finish(server)
-        status, output = finish(client)
+        tests.finish(server)
+        status, output = tests.finish(client)
         fine = status is not None and status > 0 and re.search(
             r"Failed status|transport retry|Completion with error", output)
         tests.add(name, "" if fine else f"exit status of the client {status}", output)
@@ -251,8 +214,8 @@ BYSTANDERS = {
 }
 # Calls libibverbs, but not for devices; and then for devices.
 LATE = """
-import ctypes, os, sys
-verbs = ctypes.CDLL(None if sys.argv[1] == 'linked' else 'libibverbs.so.1')
+import ctypes, os
+verbs = ctypes.CDLL('libibverbs.so.1')
 verbs.ibv_wc_status_str(0)
 verbs.ibv_fork_init()
 place = os.environ['VERBATIM_SOFT_DIR']
@@ -274,46 +237,47 @@ def bystanders(tests):
                 "VERBATIM_SOFT_MODE": "deferred", "VERBATIM_SOFT_SEED": 42,
                 "VERBATIM_SOFT_FAULTS": "rnr@9x2;call@3=ENOMEM"}
         for name, command in BYSTANDERS.items():
-            before = run(command, environment())
+            before = tests.run(command, environment())
             for library, how in ((PRELOAD, "preload"), (ALONE, "stand-alone")):
-                after = run(command, environment(LD_PRELOAD=library, **full))
+                after = tests.run(command, environment(LD_PRELOAD=library, **full))
                 problem = "" if after == before else f"without it:\n{before}\nwith it:\n{after}"
                 problem = problem or (f"it made {shared}" if shared.exists() else "")
                 tests.add(f"{name} notices nothing ({how})", problem)
         del full["VERBATIM_SOFT_FAULTS"]
-        env = environment(LD_PRELOAD=ALONE, **full)
-        status, output = run(["python3", "-c", LATE, "loaded"], env)
-        tests.add("nothing happens before the first list of devices",
-                  "" if (status, output) == (0, "1 False\nTrue\n") else f"exit status {status}",
-                  output)
+        for library, how in ((PRELOAD, "preload"), (ALONE, "stand-alone")):
+            env = environment(LD_PRELOAD=library, **full)
+            status, output = tests.run(["python3", "-c", LATE], env)
+            said = (status, output) == (0, "1 False\nTrue\n")
+            tests.add(f"nothing happens before the first list of devices ({how})",
+                      "" if said else f"exit status {status}", output)
 
 
 def command_line(tests):
     words = ["a", "--", "", "c d", "--help", "[x,y]"]
-    status, output = run([PROGRAM, "preload", "--", "printf", "<%s>", *words], environment())
+    status, output = tests.run([PROGRAM, "preload", "--", "printf", "<%s>", *words], environment())
     tests.add("verbatim preload hands on every word", "" if (status, output) == (
         0, "".join(f"<{word}>" for word in words)) else f"exit status {status}", output)
     for command, wanted in ((["sh", "-c", "exit 9"], 9), (["/nonexistent"], 127),
                             (["/etc/passwd"], 126)):
-        status, output = run([PROGRAM, "preload", "--", *command], environment())
+        status, output = tests.run([PROGRAM, "preload", "--", *command], environment())
         tests.add(f"verbatim preload -- {' '.join(command)}", "" if status == wanted else
                   f"exit status {status}, not {wanted}", output)
     env = environment(LD_PRELOAD=ALONE)
-    status, output = run([PROGRAM, "preload", "--", "sh", "-c", "echo $LD_PRELOAD"], env)
+    status, output = tests.run([PROGRAM, "preload", "--", "sh", "-c", "echo $LD_PRELOAD"], env)
     tests.add("verbatim preload keeps what was preloaded",
               "" if output == f"{PRELOAD}:{ALONE}\n" else "it does not", output)
     with tempfile.TemporaryDirectory() as place:
-        status, output = run(["cmake", "--install", BUILD, "--prefix", place, "--component",
-                              "preload"], environment())
+        status, output = tests.run(["cmake", "--install", BUILD, "--prefix", place, "--component",
+                                    "preload"], environment())
         installed = Path(place, "bin/verbatim")
         for options in ([], ["--stand-alone"]):
-            status, output = run([installed, "preload", *options, "--", "ibv_devices"],
-                                 environment())
+            status, output = tests.run([installed, "preload", *options, "--", "ibv_devices"],
+                                       environment())
             tests.add(f"installed verbatim preload {' '.join(options)}",
                       "" if status == 0 and "soft0" in output else f"exit status {status}", output)
         for library in Path(place).rglob("*.so*"):
             library.unlink()
-        status, output = run([installed, "preload", "--", "ibv_devices"], environment())
+        status, output = tests.run([installed, "preload", "--", "ibv_devices"], environment())
         tests.add("verbatim preload without its library", "" if status == 125 else
                   f"exit status {status}", output)
 
@@ -321,8 +285,9 @@ def command_line(tests):
 def beside_real(tests):
     """With a device of the kernel's in the same list: in the virtual machine there is one."""
     guest = Path("tests/preload/guest.sh")
-    status, output = run(["tools/vm/run", "--timeout=200", "--", guest, PRELOAD,
-                          BUILD / "tests/preload/preload_conventions"], environment(), 240)
+    limit_s = tests.lane.patience(200)
+    status, output = tests.run(["tools/vm/run", f"--timeout={limit_s:.0f}", "--", guest, PRELOAD,
+                                BUILD / "tests/preload/preload_conventions"], environment(), 240)
     if status == CANNOT:
         reason = (output.strip().splitlines() or ["no reason given"])[-1]
         tests.lane.add(Case("beside a real device", SKIPPED, reason))
@@ -332,7 +297,7 @@ def beside_real(tests):
 
 def leftovers(tests):
     """Killed processes and all: what they had in shared memory is gone with the last of them."""
-    run(["ibv_devinfo"], environment(LD_PRELOAD=PRELOAD))
+    tests.run(["ibv_devinfo"], environment(LD_PRELOAD=PRELOAD))
     place = Path(f"/dev/shm/verbatim-{os.geteuid()}")
     # Others on this machine may be at work: a process holds a lock on its file while it lives.
     left = [file for file in sorted(place.glob("p*")) if is_free(file)]
@@ -355,7 +320,7 @@ def preload(lane):
     for check, problems in verbs_exports.check_all(BUILD / "lib"):
         tests.add(check, "\n".join(problems))
     for group in (one_program, loaders, command_line, bystanders, refused, killed_peer, pairs,
-                  beside_real, leftovers):
+                  ucx, mpi, qperf, beside_real, leftovers):
         begin = time.monotonic()
         group(tests)
         print(f"{lane.name}: {group.__name__.replace('_', ' ')}, {time.monotonic() - begin:.0f} s")

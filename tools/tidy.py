@@ -13,44 +13,15 @@ from pathlib import Path
 
 import snippets
 
-# <layer>/<name>.cpp without a test of its own, and why.
-ON_SOFT0 = "tests/conformance runs it on soft0"
+# Sources, <layer>/<name>.cpp, and whole layers that no test program of ours is about, and why. One
+# that is tested by a test of another name is not listed here: that test says so (COVERS).
 PRELOADED = "lane preload: tests/preload/conventions.c, and Debian's own programs"
-ON_EVERY_DEVICE = "tests/conformance/channel_test.cpp and channel_end_test.cpp, on every device"
-MISUSE = "tests/misuse runs it under its checker"
 UNTESTED = {
-    "base/dma_asan.cpp": MISUSE,
-    "base/dma_memcheck.cpp": MISUSE,
-    "base/dma_tsan.cpp": MISUSE,
-    "channel/channel.cpp": ON_EVERY_DEVICE,
-    "channel/channel_end.cpp": ON_EVERY_DEVICE,
-    "channel/leave.cpp": "tests/conformance/rendezvous_test.cpp, on every device",
-    "channel/operation_core.cpp": ON_EVERY_DEVICE,
-    "preload/devices.cpp": PRELOADED,
-    "preload/memory.cpp": PRELOADED,
-    "preload/no_original.cpp": PRELOADED,
-    "preload/original.cpp": PRELOADED,
-    "preload/path_hooks.cpp": PRELOADED,
-    "preload/provider_interface.cpp": PRELOADED,
-    "preload/queries.cpp": PRELOADED,
-    "preload/queues.cpp": PRELOADED,
-    "preload/standalone.cpp": PRELOADED,
-    "preload/system_files.cpp": PRELOADED,
-    "preload/unsupported.cpp": PRELOADED,
-    "channel/scope.cpp": ON_EVERY_DEVICE,
-    "channel/rendezvous.cpp": "tests/conformance/rendezvous_test.cpp, on every device",
-    "soft/channel.cpp": ON_SOFT0,
-    "soft/completion.cpp": ON_SOFT0,
-    "soft/device.cpp": ON_SOFT0,
-    "soft/engine.cpp": ON_SOFT0 + ", tests/survival with processes that come and go",
-    "soft/execute.cpp": ON_SOFT0,
-    "soft/operations.cpp": PRELOADED,
-    "soft/post.cpp": ON_SOFT0 + ", tests/unit/soft/behaviour_test.cpp with faults",
-    "soft/queue_pair.cpp": ON_SOFT0,
-    "soft/receive.cpp": ON_SOFT0,
-    "soft/relay.cpp": "tests/survival/paths_test.cpp: it takes two processes",
-    "soft/revoke.cpp": "tests/survival/hold_test.cpp: it takes two processes",
+    "preload": PRELOADED,
+    "soft/context_operations.cpp": PRELOADED,
 }
+# In the comment at the top of a test: `Covers: <layer>/<name>.cpp, ...`.
+COVERS = re.compile(r"^(?://|#| \*) Covers: (.+)$", re.MULTILINE)
 
 # What each layer may include: itself and what is below. Only the seam and the programs know soft.
 LAYERS = ["base", "provider", "verbs", "channel", "multi", "network", "cli"]
@@ -60,6 +31,13 @@ ALLOWED["cli"].add("soft")
 ALLOWED["soft"] = {"base", "soft"}
 ALLOWED["preload"] = {"base", "soft", "preload"}
 
+# The folders of src/soft: an include names the same or one before it. What everybody may include
+# must itself include the first of them only.
+SOFT_FOLDERS = ["shared", "memory", "completer", "responder", "requester", "control", "faults",
+                "abi"]
+SOFT_HOOKS = {"soft/faults/hook.hpp"}
+SOFT_LOOSE = {"sources.cmake"}  # The only files without a folder.
+
 LIBRARY = ("src/", "include/")
 ABOVE_SEAM = tuple(place + layer for layer in LAYERS[2:] for place in ("src/", "include/verbatim/"))
 BANNED = {  # rule: (where, what, what to do instead)
@@ -67,6 +45,8 @@ BANNED = {  # rule: (where, what, what to do instead)
                                  "return it, or use verbatim/base/log.hpp"),
     "no exit in the library": (LIBRARY, r"(?<![\w.])_?exit\s*\(",
                                "return an Error, or check() for misuse"),
+    "no environment with raised rights": (LIBRARY, r"\bgetenv\s*\(",
+                                          "secure_getenv: who starts a setuid program is not it"),
     "no sleeping in tests": ("tests/", r"\b(?:u|nano)?sleep(?:_for|_until)?\s*\((?!.*// wait: \S)",
                              "wait for the event itself, or say why not: // wait: <reason>"),
     "one seam": (ABOVE_SEAM, r"\bis_soft\w*", "put the difference into the provider"),
@@ -160,14 +140,49 @@ def layers(files):
                 yield f"{path}:{number}: {layer_of(path)} must not include {found[1]}"
 
 
+def soft_folders(files):
+    """the folders of src/soft point down"""
+    rank = {folder: number for number, folder in enumerate(SOFT_FOLDERS)}
+    inside = [path for path in files if path.parts[:2] == ("src", "soft")]
+    if all(len(path.parts) == 3 for path in inside):
+        return  # It has no folders, and so no order.
+    for path in inside:
+        folder = path.parts[2] if len(path.parts) > 3 else None
+        if folder not in rank:
+            if folder or path.name not in SOFT_LOOSE:
+                yield f"{path}: belongs into one of {', '.join(SOFT_FOLDERS)}"
+            continue
+        own = 0 if str(path.relative_to("src")) in SOFT_HOOKS else rank[folder]
+        for number, line in lines_of(path) if is_cpp(path) else ():
+            found = re.match(r'\s*#\s*include\s*"(soft/(?:(\w+)/)?[^"]*)"', line)
+            if found and found[1] not in SOFT_HOOKS and rank.get(found[2], len(rank)) > own:
+                yield f"{path}:{number}: {SOFT_FOLDERS[own]} must not include {found[1]}"
+
+
+def short_name(path):
+    """<layer>/<name>.cpp of a source: folders inside of a layer do not count."""
+    return f"{path.parts[1]}/{path.name}"
+
+
 def test_per_source(files):
-    """every src/<layer>/<name>.cpp has tests/unit/<layer>/<name>_test.cpp"""
+    """every source has tests/unit/<layer>/<name>_test.cpp, or a test that says it covers it"""
+    sources, covered = {}, {}
+    for path in (each for each in files if each.parts[0] == "src" and each.suffix == ".cpp"):
+        if sources.setdefault(short_name(path), path) != path:
+            yield f"{path}: {sources[short_name(path)]} has the same name"
     for path in files:
-        if path.parts[0] == "src" and path.suffix == ".cpp":
-            below = path.relative_to("src")
-            test = Path("tests/unit") / below.with_name(below.stem + "_test.cpp")
-            if str(below) not in UNTESTED and test not in files:
-                yield f"{path}: no {test}; if it needs none, say why in UNTESTED of tools/tidy.py"
+        for names in COVERS.findall(text_of(path)[:2000]) if path.parts[0] == "tests" else ():
+            covered |= {name: path for name in names.split(", ")}
+    for name, test in covered.items():
+        if name not in sources:
+            yield f"{test}: covers {name}, which is not there"
+    for name in UNTESTED:
+        if name not in sources and not Path("src", name).is_dir():
+            yield f"tools/tidy.py: UNTESTED has {name}, which is not there"
+    for name, path in sources.items():
+        test = Path("tests/unit", path.parts[1], path.stem + "_test.cpp")
+        if test not in files and not {name, path.parts[1]} & (UNTESTED.keys() | covered.keys()):
+            yield f"{path}: no {test}, and no test has a comment 'Covers: {name}'"
 
 
 def links(files):
@@ -213,6 +228,14 @@ def code_in_docs(_):
         yield f"{page}: a snippet differs from its example: tools/snippets.py --write"
 
 
+def lanes_in_docs(_):
+    """the lanes of the docs are those of tools/lanes.py"""
+    import lane_table  # Not above: lanes.py runs these rules.
+    if lane_table.is_stale():
+        yield f"{lane_table.PAGE}: the table of lanes is not that of lanes.py: " \
+              "tools/lane_table.py --write"
+
+
 def tests_in_docs(files):
     """every test that a page names is there"""
     sources = "".join(text_of(each) for each in files
@@ -224,8 +247,10 @@ def tests_in_docs(files):
                 yield f"{path}: no test {name}"
 
 
-RULES = [file_size, line_width, licence, header_contract, layers, test_per_source, links,
-         machine_paths, shell_syntax, code_in_docs, tests_in_docs]
+RULES = [file_size, line_width, licence, header_contract, layers, soft_folders, test_per_source,
+         links,
+         machine_paths, shell_syntax, code_in_docs, lanes_in_docs,
+         tests_in_docs]
 
 
 def check_all():

@@ -27,12 +27,17 @@ ibv_read_err_comp_cntr ibv_set_comp_cntr ibv_set_err_comp_cntr
 # In the node of each release's own: for drivers, which know no device of ours; but these two not.
 DRIVER_NODE = "IBVERBS_PRIVATE_"
 FOR_PROGRAMS = {"ibv_query_gid_type", "ibv_read_sysfs_file"}
-# The functions of the C library that take a path.
+# The functions of the C library that take a path, or that list what one leads to.
 PATHS = set("""
 open open64 openat openat64 __open_2 __open64_2 __openat_2 __openat64_2 fopen fopen64 stat stat64
-lstat lstat64 fstatat fstatat64 statx __xstat __xstat64 __lxstat __lxstat64 access faccessat
-realpath
+lstat lstat64 fstat fstat64 fstatat fstatat64 statx __xstat __xstat64 __lxstat __lxstat64 __fxstat
+__fxstat64 __fxstatat __fxstatat64 access eaccess faccessat realpath __realpath_chk readlink
+readlinkat __readlink_chk __readlinkat_chk opendir fdopendir readdir readdir64 readdir_r readdir64_r
+closedir rewinddir telldir seekdir dirfd scandir scandir64 chdir fchdir getcwd __getcwd_chk
+getxattr lgetxattr
 """.split())
+# By which programs find functions when they run; not in the stand-alone library, which they load.
+LOADER = {"dlsym", "dlvsym"}
 DRIVERS = re.compile(r"ibv_|_?verbs_|__verbs_log|execute_ioctl|__ioctl_final")
 
 
@@ -76,11 +81,12 @@ def missing_alone(installed, ours):
             yield f"{name}@{version}: programs may import it, and it is not there"
 
 
-def strangers(ours, drivers_too):
+def strangers(ours, alone):
     """What is exported and is no verb: other libraries' symbols would be bound to ours."""
     for name, version in sorted(ours.items()):
         is_verb = version.startswith("IBVERBS_1.") or name in FOR_PROGRAMS
-        if not is_verb and name not in PATHS and not (drivers_too and DRIVERS.match(name)):
+        known = PATHS | (set() if alone else LOADER)
+        if not is_verb and name not in known and not (alone and DRIVERS.match(name)):
             yield f"{name} is exported"
 
 

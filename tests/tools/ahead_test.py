@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""What is built ahead of the lanes: one thing at a time, and nothing while somebody else builds."""
+import sys
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
+from ahead import Ahead  # noqa: E402
+
+
+class Building(unittest.TestCase):
+    def setUp(self):
+        place = tempfile.TemporaryDirectory()
+        self.addCleanup(place.cleanup)
+        self.place, self.tested = Path(place.name), Ahead()
+        self.addCleanup(self.tested.stop)
+
+    def shell(self, text):
+        return ["sh", "-c", f"cd '{self.place}'; {text}"]
+
+    def said(self, text):
+        """Whether the commands have written this, sooner or later."""
+        deadline = time.monotonic() + 20
+        while time.monotonic() < deadline:
+            log = self.place / "log"
+            if log.exists() and log.read_text() == text:
+                return True
+            time.sleep(0.01)  # tidy: between two looks
+        return False
+
+    def test_is_done_in_order_whatever_fails(self):
+        self.tested.start([self.shell("echo one >> log; exit 1"), self.shell("echo two >> log")])
+        self.assertTrue(self.said("one\ntwo\n"))
+
+    def test_is_interrupted_by_a_pause_and_repeated_after_it(self):
+        slow = "echo begin >> log; [ -e quick ] || sleep 100; echo end >> log"
+        self.tested.start([self.shell(slow), self.shell("echo next >> log")])
+        self.assertTrue(self.said("begin\n"))
+        with self.tested.pause():
+            self.assertIsNone(self.tested.process)
+            (self.place / "quick").touch()
+            self.assertTrue(self.said("begin\n"))
+        self.assertTrue(self.said("begin\nbegin\nend\nnext\n"))
+
+    def test_does_not_begin_in_a_pause(self):
+        with self.tested.pause():
+            self.tested.start([self.shell("echo one >> log")])
+            self.assertIsNone(self.tested.process)
+        self.assertTrue(self.said("one\n"))
+
+    def test_ends_with_stop(self):
+        self.tested.start([self.shell("echo begin >> log; sleep 100"), self.shell("echo >> log")])
+        self.assertTrue(self.said("begin\n"))
+        process = self.tested.process
+        self.tested.stop()
+        self.assertNotEqual(process.wait(20), 0)
+        self.assertTrue(self.said("begin\n"))
+
+
+if __name__ == "__main__":
+    sys.exit(unittest.main())
