@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <system_error>
 
@@ -72,6 +73,18 @@ Error os_failure(const char* operation, int os_error) noexcept {
   return {.code = errc_from_errno(os_error), .os_error = os_error, .operation = operation};
 }
 
+namespace {
+
+/// People write the mode of a file in octal.
+std::string number_of(const Error& error) {
+  if (!std::string_view{error.field}.ends_with("mode")) return std::to_string(error.value);
+  char text[32];
+  std::snprintf(text, sizeof text, "%04llo", static_cast<unsigned long long>(error.value));
+  return text;
+}
+
+}  // namespace
+
 std::string to_string(const Error& error) {
   std::string line = error.operation;
   if (!line.empty()) line += ": ";
@@ -79,9 +92,11 @@ std::string to_string(const Error& error) {
   if (const auto name = error.text_view(); !name.empty()) (line += ": ").append(name);
   if (*error.field != '\0') {
     (line += ": ") += error.field;
-    // A wrong argument may well be 0; elsewhere two zeros mean that there is no number to tell.
-    if (error.value != 0 || error.limit != 0 || error == Errc::invalid_argument)
-      (line += ' ') += std::to_string(error.value);
+    // A wrong argument may well be 0, unless it is the text; elsewhere two zeros mean that there is
+    // no number to tell.
+    if (error.value != 0 || error.limit != 0 ||
+        (error == Errc::invalid_argument && error.text_view().empty()))
+      (line += ' ') += number_of(error);
     if (error.limit != 0) (line += ", limit ") += std::to_string(error.limit);
   }
   if (error.os_error != 0) {

@@ -5,9 +5,9 @@
 #include <cerrno>
 #include <charconv>
 #include <cstdio>
-#include <cstdlib>
 #include <string_view>
 
+#include "base/environment.hpp"
 #include "base/system_state.hpp"
 
 namespace verbatim {
@@ -107,6 +107,13 @@ void explain_resources(Explanation& to) {
     to.add(cause + ": raise it with `ulimit -n`; every context and channel needs some");
     return;
   }
+  if (to.error.os_error == ENOSPC) {
+    to.add(
+        "no space is left in the software device's directory (/dev/shm/verbatim-<uid>, or what "
+        "VERBATIM_SOFT_DIR names): make its file system larger (Docker: `--shm-size`), ask for "
+        "shallower queues, or remove what else is there");
+    return;
+  }
   if (to.about("huge pages")) return explain_huge_pages(to);
   if (std::string_view{to.error.operation}.starts_with("ibv_")) explain_memlock(to);
   explain_memory(to);
@@ -137,7 +144,7 @@ void explain_missing_device(Explanation& to) {
 }
 
 void explain_missing_library(Explanation& to) {
-  if (const char* path = std::getenv("VERBATIM_LIBIBVERBS"); path != nullptr && *path != '\0')
+  if (const char* path = environment("VERBATIM_LIBIBVERBS"); path != nullptr && *path != '\0')
     to.add(std::string{"VERBATIM_LIBIBVERBS names "} + path + ", which cannot be loaded");
   to.add(
       "libibverbs.so.1 is not installed: install rdma-core (Debian and Ubuntu: libibverbs1 and "
@@ -264,6 +271,9 @@ constexpr Advice kAdvice[] = {
      "dmabuf regions need a kernel from 5.12 on and an adapter that can use them"},
     {Errc::unsupported, "", "type",
      "the device has no queue pairs of this type (iWARP needs rdma_cm, EFA has only SRD and UD)"},
+    {Errc::malformed, "parse_fault_plan", "",
+     "the plan (VERBATIM_SOFT_FAULTS) is at fault: items like drop@17x3, delay@5=2ms, rnr@9x2, "
+     "fail@4=12, port_down@30=5ms, overrun@6, remove@99 or call@3=ENOMEM, separated by ;"},
     {Errc::malformed, "", "version",
      "the peer runs a release with another version of the record: run the same on both sides"},
     {Errc::malformed, "", "magic", "these bytes are no endpoint at all: is the stream in step?"},

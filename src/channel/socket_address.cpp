@@ -11,7 +11,8 @@
 #include <future>
 #include <memory>
 #include <system_error>
-#include <thread>
+
+#include "base/library_thread.hpp"
 
 namespace verbatim::detail {
 namespace {
@@ -60,7 +61,7 @@ Result<Lookup> look_up_within(const HostPort& where, int flags, const BoundedCal
   auto promise = std::make_shared<std::promise<Lookup>>();
   std::future<Lookup> future = promise->get_future();
   try {
-    std::thread([promise, where, flags] {
+    start_library_thread([promise, where, flags] {
       promise->set_value(look_up(where.host, where.port, flags));
     }).detach();
   } catch (const std::system_error& refused) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #include "verbatim/provider/soft.hpp"
 
-#include <sys/mman.h>
-
+#include "soft/abi/context_operations.hpp"
+#include "soft/abi/scripted_verbs.hpp"
 #include "soft/control/address_handle.hpp"
 #include "soft/control/completion_channel.hpp"
 #include "soft/control/completion_queue.hpp"
@@ -11,7 +11,6 @@
 #include "soft/control/events.hpp"
 #include "soft/control/queue_pair.hpp"
 #include "soft/control/shared_receive_queue.hpp"
-#include "soft/faults/scripted_verbs.hpp"
 #include "soft/memory/memory_object.hpp"
 #include "soft/memory/registration.hpp"
 #include "soft/shared/engine.hpp"
@@ -21,14 +20,19 @@ namespace {
 
 void* allocate(ibv_context* context, std::size_t bytes, HugePages huge_pages) {
   engine::Engine& engine = *engine::Context::of(context).engine;
-  void* const address = engine::allocate_object(engine, bytes, huge_pages == HugePages::reserved);
-  if (address != nullptr && huge_pages == HugePages::transparent)
-    madvise(address, bytes, MADV_HUGEPAGE);  // A hint: ordinary pages do as well.
-  return address;
+  engine.reclaim();
+  using engine::ObjectPages;
+  return engine.objects().allocate(
+      bytes, huge_pages == HugePages::reserved      ? ObjectPages::reserved_huge
+             : huge_pages == HugePages::transparent ? ObjectPages::transparent_huge
+                                                    : ObjectPages::ordinary);
 }
 
 int release(ibv_context* context, void* address, std::size_t bytes) {
-  return engine::free_object(*engine::Context::of(context).engine, address, bytes);
+  engine::Engine& engine = *engine::Context::of(context).engine;
+  const int failed = engine.objects().free(address, bytes);
+  engine.reclaim();
+  return failed;
 }
 
 ibv_mr* register_region(ibv_pd* domain, void* address, std::size_t length,
@@ -38,6 +42,7 @@ ibv_mr* register_region(ibv_pd* domain, void* address, std::size_t length,
   return engine::register_memory(domain, address, length, base, access);
 }
 
+using engine::kGuarded;
 using engine::kScripted;
 
 }  // namespace
@@ -45,44 +50,44 @@ using engine::kScripted;
 const Provider& soft_provider() {
   static const Provider table{
       .name = "soft",
-      .get_device_list = engine::get_device_list,
+      .get_device_list = kGuarded<engine::get_device_list>,
       .free_device_list = engine::free_device_list,
       .get_device_guid = engine::get_device_guid,
-      .open_device = kScripted<engine::open_device>,
+      .open_device = kScripted<engine::open_filled>,
       .open_failure = engine::open_failure,
-      .close_device = engine::close_device,
+      .close_device = kGuarded<engine::close_device>,
       .query_device = kScripted<engine::query_device>,
       .query_port = kScripted<engine::query_port>,
-      .query_gid_table = engine::query_gid_table,
-      .query_pkey = engine::query_partition_key,
+      .query_gid_table = kGuarded<engine::query_gid_table>,
+      .query_pkey = kGuarded<engine::query_partition_key>,
       .transport = [](ibv_device*) { return Transport::soft; },
       .fabric_id = engine::fabric_id,
       .get_async_event = engine::get_event,
       .ack_async_event = engine::acknowledge_event,
-      .alloc_memory = allocate,
-      .free_memory = release,
+      .alloc_memory = kGuarded<allocate>,
+      .free_memory = kGuarded<release>,
       .alloc_pd = kScripted<engine::allocate_domain>,
-      .dealloc_pd = engine::free_domain,
+      .dealloc_pd = kGuarded<engine::free_domain>,
       .reg_mr = kScripted<register_region>,
       .rereg_mr = engine::scripted_reregister,
-      .dereg_mr = engine::deregister_memory,
+      .dereg_mr = kGuarded<engine::deregister_memory>,
       .create_comp_channel = kScripted<engine::create_channel>,
-      .destroy_comp_channel = engine::destroy_channel,
+      .destroy_comp_channel = kGuarded<engine::destroy_channel>,
       .get_cq_event = engine::get_completion_event,
       .ack_cq_events = engine::acknowledge_completion_events,
       .create_cq = kScripted<engine::create_completion_queue>,
       .resize_cq = kScripted<engine::resize_completion_queue>,
-      .destroy_cq = engine::destroy_completion_queue,
+      .destroy_cq = kGuarded<engine::destroy_completion_queue>,
       .create_qp = kScripted<engine::create_queue_pair>,
       .modify_qp = kScripted<engine::modify_queue_pair>,
       .query_qp = kScripted<engine::query_queue_pair>,
-      .destroy_qp = engine::destroy_queue_pair,
+      .destroy_qp = kGuarded<engine::destroy_queue_pair>,
       .create_srq = kScripted<engine::create_shared_queue>,
       .modify_srq = kScripted<engine::modify_shared_queue>,
       .query_srq = kScripted<engine::query_shared_queue>,
-      .destroy_srq = engine::destroy_shared_queue,
+      .destroy_srq = kGuarded<engine::destroy_shared_queue>,
       .create_ah = kScripted<engine::create_address_handle>,
-      .destroy_ah = engine::destroy_address_handle,
+      .destroy_ah = kGuarded<engine::destroy_address_handle>,
   };
   return table;
 }

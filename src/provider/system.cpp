@@ -6,12 +6,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <string>
 
+#include "base/environment.hpp"
 #include "provider/memory.hpp"
 
 // verbs.h turns these two into macros; here the exported functions themselves are meant.
@@ -170,7 +170,7 @@ void load_devices(void* handle, Provider& table) {
 Provider load_table() {
   Provider table{.name = "system", .unavailable = [] { return unavailable_reason; }};
   table.get_device_list = &no_devices;
-  const char* const named = std::getenv("VERBATIM_LIBIBVERBS");
+  const char* const named = environment("VERBATIM_LIBIBVERBS");
   // Never closed: its providers' threads and atexit handlers would outlive it.
   void* const handle = dlopen(named != nullptr ? named : "libibverbs.so.1", RTLD_NOW);
   if (handle == nullptr) {

@@ -6,9 +6,14 @@ set(engine_sources
   base/log.cpp
   base/transition_table.cpp
   soft/shared/directory.cpp
+  soft/shared/fault_guard.cpp
   soft/shared/layout.cpp
+  soft/shared/liveness.cpp
+  soft/shared/lock_rank.cpp
   soft/shared/peer.cpp
+  soft/shared/peers.cpp
   soft/shared/segment.cpp
+  soft/shared/settings.cpp
   soft/shared/tagged_lock.cpp
   soft/memory/access_guard.cpp
   soft/memory/copy.cpp
@@ -36,8 +41,11 @@ set(engine_sources
   soft/control/domain.cpp
   soft/control/engine.cpp
   soft/control/events.cpp
+  soft/control/ghosts.cpp
   soft/control/helper.cpp
+  soft/control/memory_paths.cpp
   soft/control/queue_pair.cpp
+  soft/control/reclaim.cpp
   soft/control/shared_receive_queue.cpp
   soft/faults/fault_plan.cpp
   soft/faults/script.cpp

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "base/environment.hpp"
 #include "verbatim/base/try.hpp"
 #include "verbatim/provider/soft.hpp"
 #include "verbatim/provider/system.hpp"
@@ -117,7 +118,7 @@ Result<Context> open_first_working(const std::vector<Device>& devices, const Ope
 
 Result<Context> open_device(OpenOptions options) {
   if (options.name.empty()) {
-    if (const char* const named = std::getenv("VERBATIM_DEVICE")) options.name = named;
+    if (const char* const named = environment("VERBATIM_DEVICE")) options.name = named;
   }
   const auto devices = VERBATIM_TRY(list_devices());
   if (options.name.empty()) return open_first_working(devices, options);

@@ -11,6 +11,7 @@
 #include <string>
 #include <system_error>
 
+#include "base/library_thread.hpp"
 #include "provider/fork_guard.hpp"
 #include "verbatim/base/log.hpp"
 #include "verbs/event_reader.hpp"
@@ -117,7 +118,9 @@ Result<void> EventReader::start() {
   if (stop_fd_ < 0) stop_fd_ = eventfd(0, EFD_CLOEXEC);
   if (stop_fd_ < 0) return std::unexpected(os_failure("eventfd", errno));
   try {
-    thread_ = std::make_unique<std::thread>([this] { run(); });
+    auto thread = std::make_unique<std::thread>();  // First: a thread that runs must be kept.
+    *thread = start_library_thread([this] { run(); });
+    thread_ = std::move(thread);
   } catch (const std::system_error& failure) {
     return std::unexpected(os_failure("pthread_create", failure.code().value()));
   }

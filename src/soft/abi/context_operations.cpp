@@ -9,8 +9,9 @@
 #include "soft/abi/extended_verbs.hpp"
 #include "soft/completer/poll.hpp"
 #include "soft/control/device.hpp"
+#include "soft/control/queue_pair.hpp"
+#include "soft/control/shared_receive_queue.hpp"
 #include "soft/requester/post.hpp"
-#include "soft/responder/receive_ring.hpp"
 
 namespace verbatim::engine {
 namespace {
@@ -110,6 +111,8 @@ int query_device_sized(ibv_context* context, const ibv_query_device_ex_input* in
   copy_prefix(attributes, ours, size);
   return 0;
 }
+
+ibv_context* open_filled(ibv_device* device) { return open_device(device, &fill_operations); }
 
 void fill_operations(verbs_context& context) noexcept {
   context.sz = sizeof context;

@@ -8,6 +8,8 @@
 #include <memory>
 #include <new>
 
+#include "soft/abi/guarded.hpp"
+#include "soft/completer/completion_queue.hpp"
 #include "soft/completer/poll.hpp"
 #include "soft/control/completion_queue.hpp"
 #include "soft/control/queue_pair.hpp"
@@ -86,7 +88,7 @@ int query_values(ibv_context*, ibv_values_ex* values) noexcept {
   return 0;
 }
 
-ibv_cq_ex* create_queue(ibv_context* context, ibv_cq_init_attr_ex* init) noexcept {
+ibv_cq_ex* create_queue_unguarded(ibv_context* context, ibv_cq_init_attr_ex* init) {
   constexpr std::uint32_t kKnown = IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD;
   // A reader that is not filled in would be called through a null pointer: refuse what is unknown.
   if ((init->wc_flags & ~kReadable) != 0 || (init->comp_mask & ~kKnown) != 0) {
@@ -259,14 +261,22 @@ void fill_builders(ibv_qp_ex& queue_pair) noexcept {
   queue_pair.wr_set_ud_addr = &wr_set_destination;
 }
 
-ibv_qp* create_pair(ibv_context*, ibv_qp_init_attr_ex* init) noexcept {
+/// What requests of a type can do.
+constexpr std::uint64_t buildable(ibv_qp_type type) noexcept {
+  constexpr std::uint64_t kSends = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM;
+  constexpr std::uint64_t kWrites = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM;
+  if (type == IBV_QPT_UD) return kSends;
+  return type == IBV_QPT_UC ? kSends | kWrites : kBuildable;
+}
+
+ibv_qp* create_pair_unguarded(ibv_context* context, ibv_qp_init_attr_ex* init) {
   constexpr std::uint32_t kKnown =
       IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS | IBV_QP_INIT_ATTR_CREATE_FLAGS;
   const bool has_flags = (init->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) != 0;
   const bool wants_builders = (init->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0;
   if ((init->comp_mask & ~kKnown) != 0 || (init->comp_mask & IBV_QP_INIT_ATTR_PD) == 0 ||
-      (has_flags && init->create_flags != 0) ||
-      (wants_builders && (init->send_ops_flags & ~kBuildable) != 0)) {
+      init->pd->context != context || (has_flags && init->create_flags != 0) ||
+      (wants_builders && (init->send_ops_flags & ~buildable(init->qp_type)) != 0)) {
     errno = EOPNOTSUPP;
     return nullptr;
   }
@@ -299,8 +309,8 @@ ibv_qp* create_pair(ibv_context*, ibv_qp_init_attr_ex* init) noexcept {
 }  // namespace
 
 void fill_extended(verbs_context& context) noexcept {
-  context.create_cq_ex = &create_queue;
-  context.create_qp_ex = &create_pair;
+  context.create_cq_ex = kGuarded<&create_queue_unguarded>;
+  context.create_qp_ex = kGuarded<&create_pair_unguarded>;
   context.query_rt_values = &query_values;
 }
 

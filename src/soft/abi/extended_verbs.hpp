@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
 /// \file The extended verbs: completions read field by field, requests built call by call.
+///
+/// Owns the requests that are being built. Any thread; from ibv_wr_start to ibv_wr_complete the
+/// program holds `builder` of that queue pair. Reading takes what poll() takes. Hot.
 #include <infiniband/verbs.h>
 
 #include "soft/shared/objects.hpp"

@@ -2,15 +2,12 @@
 #include "soft/completer/own_ring.hpp"
 
 #include "soft/completer/shared_ring.hpp"
-#include "soft/control/events.hpp"
 #include "soft/shared/engine.hpp"
 
 namespace verbatim::engine {
 
 void overrun_queue(CompletionQueue& queue) noexcept {
-  if (queue.overrun.exchange(true)) return;
-  raise_event(Context::of(queue.raw.context), IBV_EVENT_CQ_ERR, queue.handle());
-  queue.engine->segment().attention.store(1);  // Its queue pairs go to the error state.
+  if (!queue.overrun.exchange(true)) queue.engine->call_own_attention();
 }
 
 bool has_room(const CompletionQueue& queue, std::uint32_t count) noexcept {
@@ -20,8 +17,7 @@ bool has_room(const CompletionQueue& queue, std::uint32_t count) noexcept {
 }
 
 void notify_own(CompletionQueue& queue, bool solicited) noexcept {
-  Engine& engine = *queue.engine;
-  notify(engine, *engine.peers().find(engine.own().slot()), *queue.shared, queue.index, solicited);
+  notify(*queue.engine, queue.engine->self(), *queue.shared, queue.index, solicited);
 }
 
 }  // namespace verbatim::engine

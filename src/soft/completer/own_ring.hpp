@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
 /// \file The private ring of a completion queue: what this process finished itself.
+///
+/// Owns nothing: the ring is CompletionQueue's. Posting threads and those that flush push, pollers
+/// take (poll.hpp), all under `completer`; posting holds `queue_pair` or `receives` before. Hot; an
+/// overrun and an event are not.
 #include <cstdint>
 #include <mutex>
 
-#include "soft/shared/objects.hpp"
+#include "soft/completer/completion_queue.hpp"
 
 namespace verbatim::engine {
 
-/// Puts the queue into its overrun state: an event, and its queue pairs break.
+/// Puts the queue into its overrun state. Its owner's thread raises the event and breaks the queue
+/// pairs (Engine::answer_attention).
 [[gnu::cold]] void overrun_queue(CompletionQueue& queue) noexcept;
 /// After a completion of our own: wakes who sleeps on the queue's channel.
 void notify_own(CompletionQueue& queue, bool solicited) noexcept;

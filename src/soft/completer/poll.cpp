@@ -5,37 +5,12 @@
 #include <atomic>
 #include <mutex>
 
+#include "soft/completer/completion_queue.hpp"
 #include "soft/completer/shared_ring.hpp"
 #include "soft/shared/engine.hpp"
-#include "soft/shared/objects.hpp"
 
 namespace verbatim::engine {
 namespace {
-
-/// Hands out any completions, behind `taken` of `count`. The lock is held, and released here.
-[[gnu::noinline]] int take_any(CompletionQueue& queue, int count, ibv_wc* completions,
-                               int taken) noexcept {
-  const std::lock_guard lock{queue.lock, std::adopt_lock};
-  std::uint32_t head = queue.head.load(std::memory_order_relaxed);
-  const std::uint32_t tail = queue.tail.load(std::memory_order_relaxed);
-  for (; taken < count && head != tail; ++head, ++taken) {
-    OwnCompletion& done = queue.ring[head & (queue.capacity - 1)];
-    *completions++ = done.wc;
-    if (done.is_receive)
-      retire_receive(*done.queue_pair);
-    else
-      done.queue_pair->retired.store(done.number + 1, std::memory_order_release);
-    if (done.is_rare) done = {};
-  }
-  queue.head.store(head, std::memory_order_relaxed);
-  queue.shared->own_count.store(tail - head, std::memory_order_relaxed);
-  OwnCompletion done;
-  for (; taken < count && take_shared(*queue.engine, queue, done); ++taken) {
-    *completions++ = done.wc;
-    retire_receive(*done.queue_pair);
-  }
-  return taken;
-}
 
 /// Whether a peer wrote the next entry of the shared ring.
 [[gnu::always_inline]] inline bool peers_wrote(const CompletionQueue& queue) noexcept {
@@ -44,11 +19,65 @@ namespace {
          next + 1;
 }
 
+/// Hands out completions of our own, behind `taken` of `count`. The lock is held.
+int take_own(CompletionQueue& queue, int count, ibv_wc* completions, int taken) noexcept {
+  std::uint32_t head = queue.head.load(std::memory_order_relaxed);
+  const std::uint32_t tail = queue.tail.load(std::memory_order_relaxed);
+  for (; taken < count && head != tail; ++head, ++taken) {
+    OwnCompletion& done = queue.ring[head & (queue.capacity - 1)];
+    completions[taken] = done.wc;
+    if (done.is_receive) {
+      retire_receive(*done.ring);
+      --queue.own_receives;
+    } else {
+      done.retired->store(done.number + 1, std::memory_order_release);
+    }
+    if (done.is_rare) done = {};
+  }
+  queue.head.store(head, std::memory_order_relaxed);
+  queue.shared->own_count.store(tail - head, std::memory_order_relaxed);
+  return taken;
+}
+
+int take_of_peers(CompletionQueue& queue, int count, ibv_wc* completions, int taken) noexcept {
+  OwnCompletion done;
+  for (; taken < count && take_shared(*queue.engine, queue, done); ++taken) {
+    completions[taken] = done.wc;
+    retire_receive(*done.ring);
+  }
+  return taken;
+}
+
+/// After so many polls in a row that our own completions filled, those of peers come first once.
+constexpr std::uint32_t kMostFullPolls = 64;
+
+/// Hands out up to `count` completions of any kind. Neither kind overtakes the other without
+/// bound: our own come first, until they have filled some polls; then those of peers do, and leave
+/// them one place. Unless some of our own are receives: those came before. The lock is held, and
+/// released here.
+[[gnu::noinline]] int take_any(CompletionQueue& queue, int count, ibv_wc* completions) noexcept {
+  const std::lock_guard lock{queue.lock, std::adopt_lock};
+  int taken = 0;
+  if (queue.full_polls >= kMostFullPolls && queue.own_receives == 0 && peers_wrote(queue)) {
+    queue.full_polls = 0;
+    taken = take_of_peers(queue, std::max(count - 1, std::min(count, 1)), completions, taken);
+  }
+  taken = take_own(queue, count, completions, taken);
+  if (taken == count && queue.full_polls < kMostFullPolls) ++queue.full_polls;
+  return take_of_peers(queue, count, completions, taken);
+}
+
 [[gnu::noinline, gnu::cold]] int poll_after_progress(CompletionQueue& queue, int count,
                                                      ibv_wc* completions) noexcept {
   queue.engine->progress();
   queue.lock.lock();
-  return take_any(queue, count, completions, 0);
+  return take_any(queue, count, completions);
+}
+
+/// Behind `taken` of them.
+[[gnu::noinline]] int take_more(CompletionQueue& queue, int count, ibv_wc* completions,
+                                int taken) noexcept {
+  return taken + take_any(queue, count - taken, completions);
 }
 
 }  // namespace
@@ -67,19 +96,26 @@ int poll(ibv_cq* raw, int count, ibv_wc* completions) noexcept {
   const std::uint32_t head = queue.head.load(std::memory_order_relaxed);
   const std::uint32_t ready = queue.tail.load(std::memory_order_relaxed) - head;
   const std::uint32_t wanted = std::min(ready, static_cast<std::uint32_t>(count));
+  if (queue.full_polls >= kMostFullPolls) [[unlikely]] {
+    if (peers_wrote(queue)) return take_any(queue, count, completions);
+    queue.full_polls = 0;
+  }
   std::uint32_t taken = 0;
   for (; taken != wanted; ++taken, ++completions) {
     const OwnCompletion& done = queue.ring[(head + taken) & (queue.capacity - 1)];
     if (done.is_rare) [[unlikely]]
       break;
     *completions = done.wc;
-    done.queue_pair->retired.store(done.number + 1, std::memory_order_release);
+    done.retired->store(done.number + 1, std::memory_order_release);
   }
   queue.head.store(head + taken, std::memory_order_relaxed);
   queue.shared->own_count.store(ready - taken, std::memory_order_relaxed);
   const auto done = static_cast<int>(taken);
-  if (done != count && (taken != ready || peers_wrote(queue))) [[unlikely]]
-    return take_any(queue, count, completions, done);
+  if (done == count) {
+    ++queue.full_polls;
+  } else if (taken != ready || peers_wrote(queue)) [[unlikely]] {
+    return take_more(queue, count, completions, done);
+  }
   queue.lock.unlock();
   return done;
 }

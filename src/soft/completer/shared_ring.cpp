@@ -1,24 +1,39 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #include "soft/completer/shared_ring.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <atomic>
+#include <cstring>
 #include <mutex>
 
 #include "soft/memory/copy.hpp"
+#include "soft/memory/process_copy.hpp"
+#include "soft/memory/reach.hpp"
 #include "soft/shared/engine.hpp"
 #include "soft/shared/tagged_lock.hpp"
 
 namespace verbatim::engine {
 namespace {
 
-/// Scatters a payload that came with the completion into the receive's memory.
-void place(const OwnReceive& receive, const std::byte* data, std::uint32_t size) noexcept {
+/// When a payload is placed: the program polls for it, and so has its memory; or somebody wants the
+/// memory as it is, and the program may have unmapped it meanwhile.
+enum class Placing : std::uint8_t { polled, settled };
+
+/// Scatters a payload that came with the completion into the receive's memory. Its regions are
+/// asked once more: one that is gone by now takes nothing.
+void place(const Peer& self, const OwnReceive& receive, const std::byte* data, std::uint32_t size,
+           Placing placing) noexcept {
   for (std::uint32_t i = 0; i < receive.count && size > 0; ++i) {
-    const std::uint32_t part = std::min(size, receive.elements[i].length);
-    copy_bytes(reinterpret_cast<std::byte*>(receive.elements[i].addr), data, part);
+    const ibv_sge& element = receive.elements[i];
+    const std::uint32_t part = std::min(size, element.length);
+    if (part == 0) continue;
+    const SharedRegion& region = self.region(region_index(element.lkey));
+    if (region.key.load(std::memory_order_acquire) != element.lkey) return;
+    auto* const to = reinterpret_cast<std::byte*>(region.address + (element.addr - region.base));
+    if (placing == Placing::polled) [[likely]]
+      copy_bytes(to, data, part);
+    else
+      write_if_mapped(to, data, part);
     data += part;
     size -= part;
   }
@@ -34,6 +49,7 @@ T once(const T& shared) noexcept {
 struct Claim {
   std::uint32_t slot;
   std::uint32_t byte_count;
+  std::uint32_t position;  ///< In the arena, if the payload is there.
   Payload payload;
   std::uint8_t opcode;
   std::uint8_t status;
@@ -43,10 +59,12 @@ struct Claim {
         byte_count(once(entry.byte_count)),
         payload(once(entry.payload)),
         opcode(once(entry.opcode)),
-        status(once(entry.status)) {}
+        status(once(entry.status)) {
+    std::memcpy(&position, entry.data, sizeof position);
+  }
 
   /// Whether so many bytes can have come for this receive, in this way.
-  [[nodiscard]] bool fits(const OwnReceive& receive, const ReceiveRing& ring) const noexcept {
+  [[nodiscard]] bool fits(const OwnReceive& receive, const CompletionQueue& queue) const noexcept {
     // Of a failure only the status means anything; nothing came.
     if (status != IBV_WC_SUCCESS) return payload == Payload::placed && byte_count == 0;
     // A write with immediate tells how much was written elsewhere: not bounded by the receive.
@@ -55,19 +73,148 @@ struct Claim {
     switch (payload) {
       case Payload::placed: return true;
       case Payload::in_entry: return byte_count <= kEntryPayload;
-      case Payload::in_slot: return byte_count <= ring.eager_bytes;
+      case Payload::in_arena:
+        return byte_count <= queue.arena_bytes &&
+               (position & (queue.arena_bytes - 1)) <= queue.arena_bytes - byte_count;
     }
     return false;  // Peers can write any number.
   }
 };
 
 /// The receive that an entry completes, if the entry makes sense.
-OwnReceive* receive_of(const Claim& claim, ReceiveRing& ring) noexcept {
-  OwnReceive& receive = ring.own[claim.slot & (ring.capacity - 1)];
+OwnReceive* receive_of(const Claim& claim, const ReceiveRing& ring,
+                       const CompletionQueue& queue) noexcept {
+  OwnReceive& receive = ring.own_at(claim.slot);
   if (!receive.in_use.load(std::memory_order_acquire) || receive.number != claim.slot ||
-      !claim.fits(receive, ring))
+      !claim.fits(receive, queue))
     return nullptr;
   return &receive;
+}
+
+/// Room that a payload takes in an arena.
+constexpr std::uint32_t arena_room(std::uint64_t bytes) noexcept {
+  return static_cast<std::uint32_t>((bytes + kArenaUnit - 1) / kArenaUnit * kArenaUnit);
+}
+
+/// The payload is out of the arena: producers may use its room again.
+void free_arena(CompletionQueue& queue, const Claim& claim) noexcept {
+  queue.shared->arena_head.store(claim.position + arena_room(claim.byte_count),
+                                 std::memory_order_release);
+}
+
+/// Turns an entry into a completion, and places its payload.
+bool take_entry(Engine& engine, CompletionQueue& queue, const CompletionEntry& entry,
+                Placing placing, OwnCompletion& out) noexcept {
+  const ReceiveSide* const side = engine.receive_sides.at(once(entry.queue_pair));
+  if (side == nullptr || side->queue != &queue) return false;
+  ReceiveRing& ring = *side->ring;
+  const Claim claim{entry};
+  OwnReceive* const receive = receive_of(claim, ring, queue);
+  if (receive == nullptr) return false;
+  if (claim.payload != Payload::placed) {
+    const std::byte* const data = claim.payload == Payload::in_entry
+                                      ? entry.data
+                                      : queue.arena + (claim.position & (queue.arena_bytes - 1));
+    place(engine.self(), *receive, data, claim.byte_count, placing);
+    if (claim.payload == Payload::in_arena) free_arena(queue, claim);
+  }
+  out.wc = {.wr_id = receive->id,
+            .status = static_cast<ibv_wc_status>(claim.status),
+            .opcode = static_cast<ibv_wc_opcode>(claim.opcode),
+            .vendor_err = 0,
+            .byte_len = claim.byte_count,
+            .imm_data = entry.immediate,
+            .qp_num = side->number,
+            .src_qp = entry.source,
+            .wc_flags = entry.flags,
+            .pkey_index = 0,
+            .slid = static_cast<std::uint16_t>(entry.source_lid),
+            .sl = 0,
+            .dlid_path_bits = 0};
+  out.queue_pair = side->queue_pair;
+  out.ring = &ring;
+  out.number = claim.slot;
+  out.is_receive = true;
+  out.is_rare = true;
+  // Last: from now on the thread that posts may use the place again.
+  receive->in_use.store(false, std::memory_order_release);
+  return true;
+}
+
+bool take(Engine& engine, CompletionQueue& queue, Placing placing, OwnCompletion& out) noexcept {
+  for (;;) {
+    const std::uint32_t at = queue.shared_head.load(std::memory_order_relaxed);
+    const CompletionEntry& entry = queue.entries[at & (queue.capacity - 1)];
+    if (entry.sequence.load(std::memory_order_acquire) != at + 1) return false;
+    const bool taken = take_entry(engine, queue, entry, placing, out);
+    queue.shared_head.store(at + 1, std::memory_order_relaxed);
+    queue.shared->head.store(at + 1, std::memory_order_release);
+    if (taken) return true;
+  }
+}
+
+/// The lock is held.
+void settle_locked(Engine& engine, CompletionQueue& queue) noexcept {
+  OwnCompletion done;
+  while (queue.tail - queue.head < queue.capacity && take(engine, queue, Placing::settled, done)) {
+    const std::uint32_t tail = queue.tail.load(std::memory_order_relaxed);
+    queue.ring[tail & (queue.capacity - 1)] = done;
+    queue.tail.store(tail + 1, std::memory_order_release);
+    ++queue.own_receives;
+  }
+  queue.shared->own_count.store(queue.tail - queue.head, std::memory_order_relaxed);
+}
+
+/// The peer's numbers decide where we write: in its segment, and nowhere else.
+bool look_at(Peer& peer, SharedCompletionQueue& queue, QueueView& view) noexcept {
+  const std::uint32_t capacity = once(queue.capacity);
+  const std::uint64_t ring = once(queue.ring);
+  const std::uint64_t arena = once(queue.arena);
+  const std::uint32_t arena_bytes = once(queue.arena_bytes);
+  const auto is_power = [](std::uint32_t number) {
+    return number != 0 && (number & (number - 1)) == 0;
+  };
+  const auto fits = [](std::uint64_t offset, std::uint64_t bytes) {
+    return offset >= kRingsOffset && offset < kSegmentBytes && offset % kArenaUnit == 0 &&
+           bytes <= kSegmentBytes - offset;
+  };
+  if (!is_power(capacity) || !fits(ring, std::uint64_t{capacity} * sizeof(CompletionEntry)) ||
+      !is_power(arena_bytes) || !fits(arena, arena_bytes))
+    return false;
+  auto* const base = reinterpret_cast<std::byte*>(&peer.segment());
+  view = {.queue = &queue,
+          .entries = reinterpret_cast<CompletionEntry*>(base + ring),
+          .arena = base + arena,
+          .ring = ring,
+          .capacity = capacity,
+          .arena_bytes = arena_bytes};
+  return true;
+}
+
+/// Room for the payload: its position in the arena. False: there is none. The lock is held.
+bool find_arena(const QueueView& view, std::uint32_t bytes, std::uint32_t& position) noexcept {
+  if (bytes > view.arena_bytes) return false;
+  SharedCompletionQueue& queue = *view.queue;
+  const std::uint32_t mask = view.arena_bytes - 1;
+  position = queue.arena_tail & ~(kArenaUnit - 1);
+  // In one piece: what does not fit before the end begins at the beginning.
+  if ((position & mask) + bytes > view.arena_bytes) position = (position | mask) + 1;
+  const std::uint32_t end = position + arena_room(bytes);
+  if (end - queue.arena_seen > view.arena_bytes) {
+    queue.arena_seen = queue.arena_head.load(std::memory_order_acquire);
+    // Nothing is on its way: whatever a former producer left there, all of it is free.
+    if (queue.head.load(std::memory_order_acquire) == queue.tail.load(std::memory_order_relaxed))
+      queue.arena_seen = position;
+    if (end - queue.arena_seen > view.arena_bytes) return false;
+  }
+  queue.arena_tail = end;
+  return true;
+}
+
+void write_payload(std::byte* to, const RemoteCompletion& completion) noexcept {
+  if (!completion.header.empty())
+    copy_bytes(to, completion.header.data(), completion.header.size());
+  gather(*completion.data, to + completion.header.size());
 }
 
 }  // namespace
@@ -78,86 +225,43 @@ void notify(Engine& engine, Peer& owner, SharedCompletionQueue& queue, std::uint
   std::uint32_t armed = queue.armed.load(std::memory_order_relaxed);
   if (armed == no || (armed == solicited_only && !solicited)) return;
   if (!queue.armed.compare_exchange_strong(armed, no)) return;  // Somebody else does it.
+  if (write_event(engine, owner, queue, index) || owner.is_self()) return;
+  queue.unheard.store(1);
+  owner.call_attention();
+}
+
+bool write_event(Engine& engine, Peer& owner, SharedCompletionQueue& queue,
+                 std::uint32_t index) noexcept {
   const std::uint32_t message[2] = {index, queue.generation.load()};
-  const int fd = owner.channel(engine.directory(), queue.channel);
-  if (fd >= 0 && write(fd, message, sizeof message) < 0) {
-    // A full FIFO has thousands of wake-ups in it: one more tells nothing new.
-  }
+  return owner.write_channel(engine.directory(), queue.channel, std::as_bytes(std::span{message}));
 }
 
 bool take_shared(Engine& engine, CompletionQueue& queue, OwnCompletion& out) noexcept {
-  for (;;) {
-    const std::uint32_t at = queue.shared_head.load(std::memory_order_relaxed);
-    const CompletionEntry& entry = queue.entries[at & (queue.capacity - 1)];
-    if (entry.sequence.load(std::memory_order_acquire) != at + 1) return false;
-    QueuePair* const queue_pair = engine.queue_pairs.at(once(entry.queue_pair));
-    OwnReceive* receive = nullptr;
-    if (queue_pair != nullptr && queue_pair->receive_queue == &queue) {
-      ReceiveRing& ring = queue_pair->receive_ring();
-      const Claim claim{entry};
-      receive = receive_of(claim, ring);
-      if (receive != nullptr) {
-        if (claim.payload == Payload::in_entry) place(*receive, entry.data, claim.byte_count);
-        if (claim.payload == Payload::in_slot)
-          place(*receive, ring.eager_of(claim.slot), claim.byte_count);
-        out.wc = {.wr_id = receive->id,
-                  .status = static_cast<ibv_wc_status>(claim.status),
-                  .opcode = static_cast<ibv_wc_opcode>(claim.opcode),
-                  .vendor_err = 0,
-                  .byte_len = claim.byte_count,
-                  .imm_data = entry.immediate,
-                  .qp_num = queue_pair->raw.qp_num,
-                  .src_qp = entry.source,
-                  .wc_flags = entry.flags,
-                  .pkey_index = 0,
-                  .slid = 0,
-                  .sl = 0,
-                  .dlid_path_bits = 0};
-        out.queue_pair = queue_pair;
-        out.number = claim.slot;
-        out.is_receive = true;
-        out.is_rare = true;
-        // Last: from now on the thread that posts may use the place again.
-        receive->in_use.store(false, std::memory_order_release);
-      }
-    }
-    queue.shared_head.store(at + 1, std::memory_order_relaxed);
-    queue.shared->head.store(at + 1, std::memory_order_release);
-    if (receive != nullptr) return true;
-  }
+  return take(engine, queue, Placing::polled, out);
 }
 
-void retire_receive(QueuePair& queue_pair) noexcept {
-  if (queue_pair.shared_receives != nullptr) {  // Completion queues share it: an atomic.
-    queue_pair.shared_receives->receives.returned.fetch_add(1, std::memory_order_release);
+void retire_receive(ReceiveRing& ring) noexcept {
+  if (ring.is_shared) {  // Completion queues share it: an atomic.
+    ring.returned.fetch_add(1, std::memory_order_release);
     return;
   }
-  std::atomic<std::uint32_t>& returned = queue_pair.receives.returned;
-  returned.store(returned.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+  ring.returned.store(ring.returned.load(std::memory_order_relaxed) + 1, std::memory_order_release);
 }
 
-bool push_remote(Engine& engine, Peer& peer, std::uint32_t index,
-                 const RemoteCompletion& completion) noexcept {
-  if (index >= kCompletionQueues) return false;
-  SharedCompletionQueue& queue = peer.segment().completion_queues[index];
-  const Acquired acquired = acquire(queue.lock, engine.tag(), engine.peers());
-  if (acquired == Acquired::no) return false;
-  const std::uint32_t capacity = queue.capacity;
-  const std::uint64_t ring = queue.ring;
-  // The peer's numbers decide where we write: in its segment, and nowhere else.
-  const bool sane = capacity != 0 && (capacity & (capacity - 1)) == 0 && ring >= kRingsOffset &&
-                    ring < kSegmentBytes && ring % alignof(CompletionEntry) == 0 &&
-                    std::uint64_t{capacity} * sizeof(CompletionEntry) <= kSegmentBytes - ring;
-  if (!sane) {
-    release(queue.lock);
-    return false;
-  }
-  auto* const entries =
-      reinterpret_cast<CompletionEntry*>(reinterpret_cast<std::byte*>(&peer.segment()) + ring);
+namespace {
+
+Pushed append(Engine& engine, Peer& peer, SharedCompletionQueue& queue, QueueView& view,
+              const RemoteCompletion& completion) noexcept {
+  const TaggedGuard guard{queue.lock, engine.tag(), engine.peers(), LockRank::completions};
+  if (!guard) return Pushed::not_now;
+  if ((view.queue != &queue || view.ring != once(queue.ring) ||
+       view.capacity != once(queue.capacity)) &&
+      !look_at(peer, queue, view)) [[unlikely]]
+    return Pushed::not_now;
+  const std::uint32_t mask = view.capacity - 1;
   std::uint32_t tail = queue.tail.load(std::memory_order_relaxed);
   // A killed holder may have published an entry without counting it.
-  if (acquired == Acquired::taken_over &&
-      entries[tail & (capacity - 1)].sequence.load() == tail + 1)
+  if (guard.taken_over() && view.entries[tail & mask].sequence.load() == tail + 1)
     queue.tail.store(++tail);
   std::uint32_t used = tail - queue.head_seen;
   if (used + 1 >= queue.depth / 2) {
@@ -166,11 +270,18 @@ bool push_remote(Engine& engine, Peer& peer, std::uint32_t index,
   }
   if (used >= queue.depth) {
     queue.failed.store(1);
-    release(queue.lock);
     peer.call_attention();
-    return false;
+    return Pushed::full;
   }
-  CompletionEntry& entry = entries[tail & (capacity - 1)];
+  CompletionEntry& entry = view.entries[tail & mask];
+  if (completion.payload == Payload::in_entry) {
+    write_payload(entry.data, completion);
+  } else if (completion.payload == Payload::in_arena) {
+    std::uint32_t position = 0;
+    if (!find_arena(view, completion.byte_count, position)) return Pushed::no_arena;
+    write_payload(view.arena + (position & (view.arena_bytes - 1)), completion);
+    std::memcpy(entry.data, &position, sizeof position);
+  }
   entry.opcode = completion.opcode;
   entry.flags = completion.flags;
   entry.payload = completion.payload;
@@ -180,35 +291,44 @@ bool push_remote(Engine& engine, Peer& peer, std::uint32_t index,
   entry.byte_count = completion.byte_count;
   entry.immediate = completion.immediate;
   entry.source = completion.source;
-  if (!completion.data.empty())
-    copy_bytes(entry.data, completion.data.data(), completion.data.size());
+  entry.source_lid = completion.source_lid;
   entry.sequence.store(tail + 1, std::memory_order_release);
   queue.tail.store(tail + 1, std::memory_order_relaxed);
-  release(queue.lock);
-  if (queue.channel != 0)
+  return Pushed::yes;
+}
+
+}  // namespace
+
+Pushed push_remote(Engine& engine, Peer& peer, std::uint32_t index, QueueView& view,
+                   const RemoteCompletion& completion) noexcept {
+  if (index >= kCompletionQueues) return Pushed::full;
+  SharedCompletionQueue& queue = peer.segment().completion_queues[index];
+  const Pushed pushed = append(engine, peer, queue, view, completion);
+  if (pushed == Pushed::yes && queue.channel != 0)
     notify(engine, peer, queue, index, completion.solicited || completion.status != IBV_WC_SUCCESS);
-  return true;
+  return pushed;
 }
 
-void absorb(Engine& engine, CompletionQueue& queue) noexcept {
+void settle(Engine& engine, CompletionQueue& queue) noexcept {
   const std::lock_guard lock{queue.lock};
-  OwnCompletion done;
-  while (queue.tail - queue.head < queue.capacity && take_shared(engine, queue, done)) {
-    const std::uint32_t tail = queue.tail.load(std::memory_order_relaxed);
-    queue.ring[tail & (queue.capacity - 1)] = done;
-    queue.tail.store(tail + 1, std::memory_order_release);
-  }
-  queue.shared->own_count.store(queue.tail - queue.head, std::memory_order_relaxed);
+  settle_locked(engine, queue);
 }
 
-void purge(Engine& engine, CompletionQueue& queue, const QueuePair& gone) noexcept {
-  absorb(engine, queue);
+void Engine::settle() noexcept {
+  completion_queues.for_each([this](CompletionQueue& queue) { engine::settle(*this, queue); });
+}
+
+void purge(Engine& engine, CompletionQueue& queue, const ReceiveSide& gone) noexcept {
   const std::lock_guard lock{queue.lock};
+  settle_locked(engine, queue);
   std::uint32_t kept = queue.head.load();
   for (std::uint32_t at = queue.head; at != queue.tail; ++at) {
     const OwnCompletion& done = queue.ring[at & (queue.capacity - 1)];
-    if (done.queue_pair == &gone) {
-      if (done.is_receive) retire_receive(*done.queue_pair);
+    if (done.is_of(gone)) {
+      if (done.is_receive) {
+        retire_receive(*done.ring);
+        --queue.own_receives;
+      }
       continue;
     }
     queue.ring[kept++ & (queue.capacity - 1)] = done;

@@ -1,13 +1,24 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file The shared ring of a completion queue: what requesters wrote into it.
+/// \file The shared ring of a completion queue: what requesters of any process write into it.
+///
+/// Owns nothing: the ring and its arena are in the owner's segment. Producers append under the
+/// queue's lock in shared memory (rank `completions`), from inside the responder's queue pair. The
+/// owner takes under CompletionQueue::lock (rank `completer`): threads that poll, and those that
+/// settle. Hot.
+///
+/// A small payload rides along, in the entry or in the arena, and is placed in the receive's memory
+/// when the entry is taken: by a poll, or by settle(), which whoever ends a registration or must
+/// see the memory as it is calls first.
 #include <infiniband/verbs.h>
 
 #include <cstdint>
 #include <span>
 
+#include "soft/completer/completion_queue.hpp"
+#include "soft/memory/pieces.hpp"
 #include "soft/shared/layout.hpp"
-#include "soft/shared/objects.hpp"
+#include "soft/shared/peer.hpp"
 
 namespace verbatim::engine {
 
@@ -21,11 +32,19 @@ enum Armed : std::uint32_t { no, solicited_only, any };
 void notify(Engine& engine, Peer& owner, SharedCompletionQueue& queue, std::uint32_t index,
             bool solicited) noexcept;
 
-/// Turns the next entry that a peer wrote into a completion. Nothing in it is trusted: an entry
-/// that makes no sense is skipped. False: there is none.
-bool take_shared(Engine& engine, CompletionQueue& queue, OwnCompletion& out) noexcept;
-/// The program has seen it: the receive's place in its queue is free again.
-void retire_receive(QueuePair& queue_pair) noexcept;
+/// Puts the event of a queue into its channel. False: we cannot; its owner can.
+bool write_event(Engine& engine, Peer& owner, SharedCompletionQueue& queue,
+                 std::uint32_t index) noexcept;
+
+/// A peer's queue, once its numbers were checked: they decide where we write.
+struct QueueView {
+  SharedCompletionQueue* queue = nullptr;
+  CompletionEntry* entries = nullptr;
+  std::byte* arena = nullptr;
+  std::uint64_t ring = 0;  ///< The offset that was checked: a queue may be resized.
+  std::uint32_t capacity = 0;
+  std::uint32_t arena_bytes = 0;
+};
 
 /// What a requester writes into its peer's queue.
 struct RemoteCompletion {
@@ -34,20 +53,36 @@ struct RemoteCompletion {
   std::uint32_t byte_count;
   std::uint32_t immediate;
   std::uint32_t source;
+  std::uint32_t source_lid;
   std::uint8_t opcode;
   std::uint8_t flags;
   std::uint8_t status;
-  Payload payload;
   bool solicited;
-  std::span<const std::byte> data;  ///< For Payload::in_entry.
+  Payload payload;
+  const Pieces* data = nullptr;            ///< Unless it is placed: what rides along,
+  std::span<const std::byte> header = {};  ///< behind this.
 };
-/// False: the queue is full or its lock cannot be had.
-[[nodiscard]] bool push_remote(Engine& engine, Peer& peer, std::uint32_t queue,
-                               const RemoteCompletion& completion) noexcept;
+enum class Pushed : std::uint8_t {
+  yes,
+  no_arena,  ///< The payload has no room: place it, and push again.
+  full,      ///< The queue is full, and in error now.
+  not_now,   ///< Its lock cannot be had.
+};
+/// `index` is the peer's; `view` is what was known of it before, and is now.
+[[nodiscard]] Pushed push_remote(Engine& engine, Peer& peer, std::uint32_t index, QueueView& view,
+                                 const RemoteCompletion& completion) noexcept;
 
-/// Moves what peers wrote into the private ring, in order: before flushes are added behind it.
-void absorb(Engine& engine, CompletionQueue& queue) noexcept;
-/// Removes the completions of a queue pair that is going away.
-void purge(Engine& engine, CompletionQueue& queue, const QueuePair& gone) noexcept;
+/// Turns the next entry that a peer wrote into a completion and places its payload. Nothing in it
+/// is trusted: an entry that makes no sense is skipped. False: there is none. The lock is held.
+bool take_shared(Engine& engine, CompletionQueue& queue, OwnCompletion& out) noexcept;
+/// The program has seen it: the receive's place in its queue is free again.
+void retire_receive(ReceiveRing& ring) noexcept;
+
+/// Moves what peers wrote into the private ring, in order: payloads are placed, and what is added
+/// behind comes behind. Engine::settle() does it for all queues of the process: after it no payload
+/// is on its way to memory that the caller has taken from requesters before.
+void settle(Engine& engine, CompletionQueue& queue) noexcept;
+/// Removes the completions of a queue pair that is going away; their payloads are placed.
+void purge(Engine& engine, CompletionQueue& queue, const ReceiveSide& gone) noexcept;
 
 }  // namespace verbatim::engine

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
 /// \file Address handles: where datagrams go.
+///
+/// Control verbs that make and free them (AddressHandle in shared/objects.hpp). Any thread; no
+/// locks. Not hot.
 #include <infiniband/verbs.h>
 
 namespace verbatim::engine {

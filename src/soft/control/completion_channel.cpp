@@ -2,17 +2,63 @@
 #include "soft/control/completion_channel.hpp"
 
 #include <fcntl.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <memory>
 #include <new>
 
+#include "soft/completer/completion_queue.hpp"
+#include "soft/memory/memory_object.hpp"
 #include "soft/shared/engine.hpp"
 #include "soft/shared/objects.hpp"
 
 namespace verbatim::engine {
+
+namespace {
+
+/// A FIFO in the directory, where peers find it by its number. Not there: -1 with errno.
+int make_fifo(const FilePath& path) noexcept {
+  if (mkfifo(path.text, 0600) != 0) return -1;
+  // For writing too: then reads block instead of seeing an end while no peer is there.
+  const int fd = open(path.text, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+  if (fd < 0) {
+    const int failure = errno;
+    unlink(path.text);
+    errno = failure;
+  }
+  return fd;
+}
+
+/// A pipe without a name, open for reading and writing like a FIFO. -1 with errno.
+int make_pipe() noexcept {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) return -1;
+  char path[64];
+  std::snprintf(path, sizeof path, "/proc/self/fd/%d", ends[0]);
+  const int fd = open(path, O_RDWR | O_CLOEXEC);
+  const int failure = errno;
+  close(ends[0]);
+  close(ends[1]);
+  errno = failure;
+  return fd;
+}
+
+/// What peers find in the table of objects instead of the directory.
+bool publish_pipe(Engine& engine, CompletionChannel& channel) noexcept {
+  struct stat info{};
+  if (fstat(channel.raw.fd, &info) != 0) return false;
+  const std::uint32_t place = engine.objects().publish(channel.raw.fd, info.st_ino, 0);
+  channel.number = kPipeChannel | (place - 1);
+  errno = ENOSPC;
+  return place != 0;
+}
+
+}  // namespace
 
 ibv_comp_channel* create_channel(ibv_context* raw) noexcept {
   Context& context = Context::of(raw);
@@ -22,17 +68,21 @@ ibv_comp_channel* create_channel(ibv_context* raw) noexcept {
     return nullptr;
   }
   channel->number = context.engine->next_channel.fetch_add(1);
-  const std::string path =
-      context.engine->directory().file('c', context.engine->own().slot(), channel->number);
-  if (mkfifo(path.c_str(), 0600) != 0) return nullptr;
-  // For writing too: then reads block instead of seeing an end while no peer is there.
-  channel->raw.fd = open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-  if (channel->raw.fd < 0) {
-    const int failure = errno;
-    unlink(path.c_str());
-    errno = failure;
-    return nullptr;
+  Engine& engine = *context.engine;
+  channel->raw.fd =
+      make_fifo(engine.directory().path_of('c', engine.own().slot(), channel->number));
+  if (channel->raw.fd < 0 && (errno == EACCES || errno == EPERM)) {
+    // A process that gave up its rights after opening the device may not write there any more.
+    channel->raw.fd = make_pipe();
+    if (channel->raw.fd >= 0 && !publish_pipe(engine, *channel)) {
+      close(channel->raw.fd);
+      channel->raw.fd = -1;
+    }
   }
+  if (channel->raw.fd < 0) return nullptr;
+  char path[64];
+  std::snprintf(path, sizeof path, "/proc/self/fd/%d", channel->raw.fd);
+  channel->drain_fd = open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC);
   channel->raw.context = raw;
   context.objects.fetch_add(1);
   return &channel.release()->raw;
@@ -42,15 +92,38 @@ int destroy_channel(ibv_comp_channel* raw) noexcept {
   auto* const channel = reinterpret_cast<CompletionChannel*>(raw);
   if (channel->users.load() != 0) return EBUSY;
   Context& context = Context::of(raw->context);
-  unlink(
-      context.engine->directory().file('c', context.engine->own().slot(), channel->number).c_str());
+  Engine& engine = *context.engine;
+  if ((channel->number & kPipeChannel) != 0) {
+    engine.objects().withdraw((channel->number & ~kPipeChannel) + 1);
+  } else {
+    unlink(engine.directory().path_of('c', engine.own().slot(), channel->number).text);
+  }
+  if (channel->drain_fd >= 0) close(channel->drain_fd);
   close(raw->fd);
   context.objects.fetch_sub(1);
   delete channel;
   return 0;
 }
 
-int get_completion_event(ibv_comp_channel* channel, ibv_cq** queue, void** user) noexcept {
+void drop_messages(ibv_comp_channel& raw, std::uint32_t queue) noexcept {
+  auto& channel = reinterpret_cast<CompletionChannel&>(raw);
+  struct Message {
+    std::uint32_t queue;
+    std::uint32_t generation;
+  };
+  const std::lock_guard lock{channel.drain_mutex};
+  // Each message once: those of other queues go back behind what came meanwhile. Not by read() and
+  // write(): those are points where threads are cancelled.
+  int pending = 0;
+  if (channel.drain_fd < 0 || ioctl(channel.drain_fd, FIONREAD, &pending) != 0) return;
+  for (auto left = static_cast<std::size_t>(pending) / sizeof(Message); left > 0; --left) {
+    Message message{};
+    if (syscall(SYS_read, channel.drain_fd, &message, sizeof message) != sizeof message) return;
+    if (message.queue != queue) syscall(SYS_write, channel.drain_fd, &message, sizeof message);
+  }
+}
+
+int get_completion_event(ibv_comp_channel* channel, ibv_cq** queue, void** user) {
   Engine& engine = *Context::of(channel->context).engine;
   for (;;) {
     std::uint32_t message[2];

@@ -1,13 +1,39 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
 /// \file Completion channels: FIFOs that peers write to.
+///
+/// Owns the FIFO's file and descriptors; a process that may not write to the directory any more has
+/// a pipe instead, which peers open through the table of memory objects. A message names a
+/// completion queue and its generation.
+///
+/// Any thread; a sleeping one waits here, and holds no lock. Takes `channel` to drop messages, and
+/// `objects` to publish a pipe. Not hot. Not noexcept where a thread may be cancelled:
+/// get_completion_event.
 #include <infiniband/verbs.h>
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+
+#include "soft/shared/lock_rank.hpp"
 
 namespace verbatim::engine {
 
+struct CompletionChannel {
+  ibv_comp_channel raw;
+  std::uint32_t number;  // Of its FIFO; never reused.
+  int drain_fd = -1;     // The same FIFO, for reading without waiting.
+  std::atomic<std::uint32_t> users{0};
+  Ranked<LockRank::channel, std::mutex> drain_mutex;
+};
+
+/// Takes the messages of a queue that is going away out of the FIFO: a readable descriptor means
+/// that a get will not block. Nobody writes new ones: its queue pairs are gone.
+void drop_messages(ibv_comp_channel& channel, std::uint32_t queue) noexcept;
+
 ibv_comp_channel* create_channel(ibv_context* context) noexcept;
 int destroy_channel(ibv_comp_channel* channel) noexcept;
-int get_completion_event(ibv_comp_channel* channel, ibv_cq** queue, void** user) noexcept;
+int get_completion_event(ibv_comp_channel* channel, ibv_cq** queue, void** user);
 void acknowledge_completion_events(ibv_cq* queue, unsigned count) noexcept;
 
 }  // namespace verbatim::engine

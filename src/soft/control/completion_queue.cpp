@@ -5,34 +5,55 @@
 #include <bit>
 #include <cerrno>
 #include <memory>
+#include <mutex>
 #include <new>
 
 #include "soft/completer/shared_ring.hpp"
+#include "soft/control/completion_channel.hpp"
 #include "soft/control/device.hpp"
 #include "soft/control/events.hpp"
+#include "soft/control/ghosts.hpp"
 #include "soft/shared/engine.hpp"
 #include "soft/shared/tagged_lock.hpp"
 
 namespace verbatim::engine {
 namespace {
 
+/// Payloads that ride along share an arena: enough for a burst of small messages, and never more
+/// than the ring's entries could use.
+constexpr std::uint32_t arena_bytes_for(std::uint32_t capacity) noexcept {
+  constexpr std::uint32_t kLeast = 4 * 1024;
+  constexpr std::uint32_t kMost = 64 * 1024;
+  return static_cast<std::uint32_t>(
+      std::clamp<std::uint64_t>(std::uint64_t{capacity} * 512, kLeast, kMost));
+}
+
 int allocate_rings(Engine& engine, CompletionQueue& queue, std::uint32_t depth) noexcept {
   queue.depth = depth;
   queue.capacity = std::bit_ceil(depth);
   queue.ring.reset(new (std::nothrow) OwnCompletion[queue.capacity]);
   if (queue.ring == nullptr) return ENOMEM;
-  const auto offset =
-      engine.own().allocate(std::uint64_t{queue.capacity} * sizeof(CompletionEntry));
-  if (!offset) return ENOMEM;
+  const std::uint64_t entries = std::uint64_t{queue.capacity} * sizeof(CompletionEntry);
+  const std::uint32_t arena = std::bit_floor(arena_bytes_for(queue.capacity));
+  const auto offset = engine.own().allocate(entries + arena);
+  if (!offset) return errno_of(offset.error());
   queue.ring_offset = *offset;
+  queue.ring_bytes = entries + arena;
   queue.entries = engine.own().at<CompletionEntry>(*offset);
+  queue.arena = engine.own().at<std::byte>(*offset + entries);
+  queue.arena_bytes = arena;
   SharedCompletionQueue& shared = *queue.shared;
   shared.capacity = queue.capacity;
   shared.depth = depth;
   shared.ring = *offset;
+  shared.arena = *offset + entries;
+  shared.arena_bytes = arena;
   shared.head_seen = 0;
+  shared.arena_tail = 0;
+  shared.arena_seen = 0;
   shared.tail.store(0);
   shared.head.store(0);
+  shared.arena_head.store(0);
   queue.shared_head.store(0);
   return 0;
 }
@@ -44,7 +65,8 @@ ibv_cq* create_completion_queue(ibv_context* raw, int depth, void* user, ibv_com
   Context& context = Context::of(raw);
   Engine& engine = *context.engine;
   auto queue = std::unique_ptr<CompletionQueue>{new (std::nothrow) CompletionQueue{}};
-  if (queue == nullptr || depth <= 0 || depth > static_cast<int>(kMaxCompletions) || vector != 0) {
+  if (queue == nullptr || depth <= 0 || depth > static_cast<int>(kMaxCompletions) || vector != 0 ||
+      (channel != nullptr && channel->context != raw)) {
     errno = queue == nullptr ? ENOMEM : EINVAL;
     return nullptr;
   }
@@ -55,7 +77,8 @@ ibv_cq* create_completion_queue(ibv_context* raw, int depth, void* user, ibv_com
     return nullptr;
   }
   queue->shared = &engine.segment().completion_queues[queue->index];
-  int failed = engine.own().back(queue->shared, sizeof *queue->shared) ? 0 : ENOMEM;
+  const auto backed = engine.own().back(queue->shared, sizeof *queue->shared);
+  int failed = backed ? 0 : errno_of(backed.error());
   if (failed == 0) {
     queue->shared->lock.store(0);
     failed = allocate_rings(engine, *queue, static_cast<std::uint32_t>(depth));
@@ -68,10 +91,13 @@ ibv_cq* create_completion_queue(ibv_context* raw, int depth, void* user, ibv_com
   SharedCompletionQueue& shared = *queue->shared;
   shared.failed.store(0);
   shared.armed.store(0);
+  shared.unheard.store(0);
   shared.own_count.store(0);
   shared.channel = channel != nullptr ? reinterpret_cast<CompletionChannel*>(channel)->number : 0;
   queue->has_channel = channel != nullptr;
   shared.generation.fetch_add(1);
+  Word& end = engine.segment().completion_queues_end;
+  if (end.load() <= queue->index) end.store(queue->index + 1);
   ibv_cq& handle = *queue->handle();
   handle.context = raw;
   handle.channel = channel;
@@ -89,8 +115,10 @@ int resize_completion_queue(ibv_cq* raw, int depth) noexcept {
   Engine& engine = *queue.engine;
   if (depth <= 0 || depth > static_cast<int>(kMaxCompletions)) return EINVAL;
   // Producers stay out while the rings change.
-  if (acquire(queue.shared->lock, engine.tag(), engine.peers()) == Acquired::no) return EBUSY;
-  absorb(engine, queue);
+  const TaggedGuard producers{queue.shared->lock, engine.tag(), engine.peers(),
+                              LockRank::completions};
+  if (!producers) return EBUSY;
+  settle(engine, queue);
   int failed = 0;
   {
     const std::lock_guard lock{queue.lock};
@@ -99,6 +127,7 @@ int resize_completion_queue(ibv_cq* raw, int depth) noexcept {
     const std::uint32_t old_capacity = queue.capacity;
     const std::uint32_t old_depth = queue.depth;
     const std::uint64_t old_offset = queue.ring_offset;
+    const std::uint64_t old_bytes = queue.ring_bytes;
     failed = count > static_cast<std::uint32_t>(depth) ? EINVAL : 0;
     if (failed == 0) failed = allocate_rings(engine, queue, static_cast<std::uint32_t>(depth));
     if (failed != 0) {
@@ -110,32 +139,32 @@ int resize_completion_queue(ibv_cq* raw, int depth) noexcept {
         queue.ring[i] = old[(queue.head + i) & (old_capacity - 1)];
       queue.head.store(0);
       queue.tail.store(count);
-      engine.own().free(old_offset, std::uint64_t{old_capacity} * sizeof(CompletionEntry));
+      engine.own().free(old_offset, old_bytes);
       raw->cqe = depth;
     }
   }
-  release(queue.shared->lock);
   return failed;
 }
 
-int destroy_completion_queue(ibv_cq* raw) noexcept {
+int destroy_completion_queue(ibv_cq* raw) {
   auto* const queue = &CompletionQueue::of(raw);
   if (queue->users.load() != 0) return EBUSY;
   Engine& engine = *queue->engine;
   Context& context = Context::of(raw->context);
   queue->shared->generation.fetch_add(1);
+  // What was on its way to the program and nobody has read is not to wake it any more.
+  if (raw->channel != nullptr) drop_messages(*raw->channel, queue->index);
   // As the verbs promise: the program gives back every event it took.
   for (std::uint32_t given = queue->acknowledged.load(); given != queue->delivered.load();
        given = queue->acknowledged.load())
     queue->acknowledged.wait(given);
-  const std::unique_lock removing{engine.lifetime};
-  forget_events(context, raw);
-  engine.completion_queues.remove(queue->index);
-  engine.own().free(queue->ring_offset, std::uint64_t{queue->capacity} * sizeof(CompletionEntry));
+  std::unique_lock removing{engine.lifetime, std::defer_lock};
+  lock_without_events(removing, context, raw);
+  engine.completion_queues.hide(queue->index);
   if (raw->channel != nullptr)
     reinterpret_cast<CompletionChannel*>(raw->channel)->users.fetch_sub(1);
   context.objects.fetch_sub(1);
-  delete queue;
+  if (!keep_for_ghosts(engine, *queue)) free_completion_queue(engine, *queue);
   return 0;
 }
 

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
 /// \file Completion queues: making, resizing, ending.
+///
+/// Control verbs, which make and free what completer/completion_queue.hpp describes. Any thread.
+/// Making takes `segment`; resizing takes `completions`, then `completer`; ending waits for events
+/// to be given back without any lock, then takes `lifetime` (exclusive). Not hot.
 #include <infiniband/verbs.h>
 
 namespace verbatim::engine {
@@ -8,6 +12,6 @@ namespace verbatim::engine {
 ibv_cq* create_completion_queue(ibv_context* context, int depth, void* user,
                                 ibv_comp_channel* channel, int vector) noexcept;
 int resize_completion_queue(ibv_cq* queue, int depth) noexcept;
-int destroy_completion_queue(ibv_cq* queue) noexcept;
+int destroy_completion_queue(ibv_cq* queue);
 
 }  // namespace verbatim::engine

@@ -8,31 +8,23 @@
 #include <array>
 #include <cerrno>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <new>
-#include <string_view>
 
-#include "soft/abi/context_operations.hpp"
+#include "base/environment.hpp"
 #include "soft/control/events.hpp"
+#include "soft/faults/hook.hpp"
+#include "soft/shared/addresses.hpp"
 #include "soft/shared/engine.hpp"
+#include "soft/shared/settings.hpp"
 
 namespace verbatim::engine {
 namespace {
 
-constexpr std::uint32_t kMaxDevices = 8;
+std::uint32_t device_count() noexcept { return are_devices_hidden() ? 0 : wanted_devices(); }
 
-std::uint32_t device_count() noexcept {
-  if (const char* const off = std::getenv("VERBATIM_SOFT"); off != nullptr && *off == '0') return 0;
-  const char* const named = std::getenv("VERBATIM_SOFT_DEVICES");
-  const long count = named != nullptr ? std::strtol(named, nullptr, 10) : 1;
-  return static_cast<std::uint32_t>(std::clamp<long>(count, 0, kMaxDevices));
-}
-
-bool ethernet_chosen() noexcept {
-  const char* const named = std::getenv("VERBATIM_SOFT_LINK");
-  return named != nullptr && std::string_view{named} == "eth";
-}
+bool ethernet_chosen() noexcept { return environment("VERBATIM_SOFT_LINK", "ib") == "eth"; }
 
 /// The devices live as long as the process: programs keep pointers to them.
 constinit std::array<Device, kMaxDevices> the_devices{};
@@ -51,13 +43,7 @@ std::array<Device, kMaxDevices>& all_devices() noexcept {
                     device.raw.name);
       std::snprintf(device.raw.dev_path, sizeof device.raw.dev_path, "%s/%s", kSystemVerbs,
                     device.raw.dev_name);
-      // fe80::/64 and a number of our own, the same in every process.
-      device.gid.raw[0] = 0xfe;
-      device.gid.raw[1] = 0x80;
-      device.gid.raw[8] = 0x02;
-      device.gid.raw[9] = 'v';
-      device.gid.raw[10] = 'b';
-      device.gid.raw[15] = static_cast<std::uint8_t>(i + 1);
+      device.gid = link_local_gid(i);
     }
     return true;
   }();
@@ -80,6 +66,10 @@ const Device* find_device(std::uint32_t index) noexcept {
 bool is_ethernet(const Device&) noexcept {
   static const bool chosen = ethernet_chosen();
   return chosen;
+}
+
+std::uint16_t lid_of(const Device& device) noexcept {
+  return is_ethernet(device) ? 0 : static_cast<std::uint16_t>(device.index + 1);
 }
 
 ibv_device** get_device_list(int* count) noexcept {
@@ -108,7 +98,7 @@ thread_local std::optional<Error> last_failure;
 
 std::optional<Error> open_failure() noexcept { return last_failure; }
 
-ibv_context* open_device(ibv_device* raw) noexcept {
+ibv_context* open_device(ibv_device* raw, FillOperations fill) {
   last_failure.reset();
   auto engine = Engine::get();
   if (!engine) {
@@ -116,25 +106,30 @@ ibv_context* open_device(ibv_device* raw) noexcept {
     errno = engine.error().os_error != 0 ? engine.error().os_error : EACCES;
     return nullptr;
   }
-  auto* const context = new (std::nothrow) Context{};
-  const int fd = eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE);
-  if (context == nullptr || fd < 0) {
-    delete context;
-    if (fd >= 0) close(fd);
-    errno = fd < 0 ? errno : ENOMEM;
+  auto context = std::make_unique<Context>();
+  context->engine = *std::move(engine);
+  context->device = reinterpret_cast<Device*>(raw);
+  const int fd = eventfd(0, EFD_CLOEXEC);
+  if (fd < 0) {
+    const int failure = errno;
+    context.reset();  // It may be the last, and then files go.
+    errno = failure;
     return nullptr;
   }
-  context->engine = std::move(*engine);
-  context->device = reinterpret_cast<Device*>(raw);
   ibv_context& handle = context->extended.context;
   handle.device = raw;
   handle.cmd_fd = -1;
   handle.async_fd = fd;
   handle.num_comp_vectors = 1;
   handle.abi_compat = __VERBS_ABI_IS_EXTENDED;
-  fill_operations(context->extended);
-  context->engine->add_context(context);
-  return &handle;
+  fill(context->extended);
+  try {
+    context->engine->add_context(context.get());  // From now on it may get events.
+  } catch (const std::bad_alloc&) {
+    close(fd);
+    throw;
+  }
+  return &context.release()->extended.context;
 }
 
 int close_device(ibv_context* raw) noexcept {
@@ -194,7 +189,7 @@ int describe_port(const Device& device, std::uint8_t port, ibv_port_attr* attrib
   attributes->gid_tbl_len = kGidTable;
   attributes->max_msg_sz = kMaxMessage;
   attributes->pkey_tbl_len = 1;
-  attributes->lid = ethernet ? 0 : static_cast<std::uint16_t>(device.index + 1);
+  attributes->lid = lid_of(device);
   attributes->sm_lid = ethernet ? 0 : 1;
   attributes->max_vl_num = 1;
   attributes->active_width = 2;
@@ -219,11 +214,7 @@ ssize_t describe_gids(const Device& device, ibv_gid_entry* entries, std::size_t 
         .gid_type = ethernet ? std::uint32_t{IBV_GID_TYPE_ROCE_V2} : std::uint32_t{IBV_GID_TYPE_IB},
         .ndev_ifindex = 0};
   if (ethernet && count < max) {
-    ibv_gid mapped{};  // ::ffff:127.0.0.n
-    const std::uint8_t tail[] = {0xff, 0xff, 127,
-                                 0,    0,    static_cast<std::uint8_t>(device.index + 1)};
-    std::copy(std::begin(tail), std::end(tail), mapped.raw + 10);
-    entries[count++] = {.gid = mapped,
+    entries[count++] = {.gid = mapped_gid(device.index),
                         .gid_index = 1,
                         .port_num = 1,
                         .gid_type = IBV_GID_TYPE_ROCE_V2,

@@ -2,6 +2,9 @@
 #pragma once
 /// \file The devices soft0, soft1, …: what they say about themselves, and opening them.
 ///
+/// Owns the devices, which live as long as the process, and makes contexts. Any thread. Opening
+/// takes `engine`, then `contexts`. Not hot.
+///
 /// `VERBATIM_SOFT_DEVICES` says how many there are (1), `VERBATIM_SOFT_LINK` whether their ports
 /// are InfiniBand or Ethernet (`ib`, `eth`), `VERBATIM_SOFT=0` hides them.
 #include <infiniband/verbs.h>
@@ -18,7 +21,7 @@ inline constexpr std::uint32_t kMaxRequests = 16384;
 inline constexpr std::uint32_t kMaxInline = 1024;
 inline constexpr std::uint32_t kMaxReadAtomic = 128;
 inline constexpr std::uint32_t kMaxMessage = 1u << 30;
-/// The MTU, less what precedes a datagram in the ring's slot.
+/// The longest datagram: the MTU.
 inline constexpr std::uint32_t kDatagramBytes = 4096;
 inline constexpr std::uint32_t kMaxCompletions = 1u << 20;
 
@@ -31,6 +34,8 @@ inline constexpr int kGidTable = 2;
 inline constexpr std::uint32_t kPortSpeedMbps = 100'000;
 
 [[nodiscard]] bool is_ethernet(const Device& device) noexcept;
+/// 0 on Ethernet.
+[[nodiscard]] std::uint16_t lid_of(const Device& device) noexcept;
 /// Whether it is one of ours. Any pointer may be asked about.
 [[nodiscard]] bool is_soft(const ibv_device* device) noexcept;
 /// The device of that number, or nullptr: nothing has to be open.
@@ -42,7 +47,9 @@ ssize_t describe_gids(const Device& device, ibv_gid_entry* entries, std::size_t 
 ibv_device** get_device_list(int* count) noexcept;
 void free_device_list(ibv_device** list) noexcept;
 __be64 get_device_guid(ibv_device* device) noexcept;
-ibv_context* open_device(ibv_device* device) noexcept;
+/// What the inline functions of verbs.h are to find in a context: see abi/context_operations.hpp.
+using FillOperations = void (*)(verbs_context& context) noexcept;
+ibv_context* open_device(ibv_device* device, FillOperations fill);
 /// Why this thread's last open_device failed, if errno does not say it all.
 [[nodiscard]] std::optional<Error> open_failure() noexcept;
 int close_device(ibv_context* context) noexcept;

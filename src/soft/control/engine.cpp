@@ -12,10 +12,11 @@
 #include <cstdlib>
 #include <exception>
 
-#include "soft/control/events.hpp"
-#include "soft/control/queue_pair.hpp"
-#include "soft/memory/relay.hpp"
-#include "soft/requester/execute.hpp"
+#include "base/library_thread.hpp"
+#include "soft/control/reclaim.hpp"
+#include "soft/faults/hook.hpp"
+#include "soft/memory/memory_object.hpp"
+#include "soft/shared/settings.hpp"
 #include "verbatim/base/log.hpp"
 #include "verbatim/base/try.hpp"
 
@@ -24,7 +25,8 @@ namespace {
 
 std::mutex engine_mutex;
 std::weak_ptr<Engine> the_engine;
-Engine* forked_from = nullptr;  // What a child must not clean up.
+Engine* forked_from = nullptr;    // What a child must not clean up.
+std::shared_ptr<Engine> forking;  // Whose locks are held while a fork happens.
 
 /// A program that ends with its devices open leaves no files behind either.
 struct Leftovers {
@@ -47,7 +49,9 @@ Engine::Engine(const Directory& directory, std::unique_ptr<OwnSegment> own)
     : directory_(directory),
       own_(std::move(own)),
       segment_(&own_->shared()),
+      objects_(std::make_unique<MemoryObjects>(*own_)),
       peers_(directory),
+      reclaimer_(std::make_unique<Reclaimer>()),
       tag_(own_->tag()) {
   peers_.add_self(own_->shared(), own_->trusted_regions());
 }
@@ -55,6 +59,7 @@ Engine::Engine(const Directory& directory, std::unique_ptr<OwnSegment> own)
 Result<std::shared_ptr<Engine>> Engine::get() {
   const std::lock_guard lock{engine_mutex};
   if (auto engine = the_engine.lock(); engine && engine.get() != forked_from) return engine;
+  VERBATIM_TRY(check_settings());
   if (const auto error = environment_error()) return std::unexpected(*error);
   auto directory = VERBATIM_TRY(Directory::open());
   auto own = VERBATIM_TRY(OwnSegment::create(directory));
@@ -65,30 +70,59 @@ Result<std::shared_ptr<Engine>> Engine::get() {
   static const Leftovers leftovers;
   static std::once_flag once;
   std::call_once(once, [] {
-    pthread_atfork([] { engine_mutex.lock(); }, [] { engine_mutex.unlock(); },
+    pthread_atfork(&Engine::before_fork, &Engine::after_fork_in_parent,
                    &Engine::after_fork_in_child);
-    // Under Yama's scope 1 a sibling may touch our memory only if we say so.
-    prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
+    // Under Yama's scope 1 a sibling may touch our memory only if we say so; we do if we are asked
+    // to.
+    if (may_be_traced()) prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
   });
   // Where peers may be denied our memory, the helper has to copy for them.
-  if (!memory_policy().process_vm || prctl(PR_GET_DUMPABLE) != 1) engine->start_helper();
+  if (!memory_policy().process_vm || prctl(PR_GET_DUMPABLE) != 1 || is_tracing_denied())
+    engine->start_helper();
   return engine;
 }
 
+// Held across the fork, so that the child finds what they guard whole: the static ones, and those
+// of the parts that the child takes leave of. In the order in which they are taken elsewhere.
+void Engine::before_fork() noexcept {
+  engine_mutex.lock();
+  if (const auto engine = the_engine.lock(); engine && engine.get() != forked_from) {
+    engine->peers_.before_fork();
+    engine->objects_->before_fork();
+    engine->own_->before_fork();
+    forking = engine;
+  }
+  lock_script();
+}
+
+void Engine::after_fork_in_parent() noexcept {
+  if (const auto engine = std::move(forking)) {
+    engine->own_->after_fork();
+    engine->objects_->after_fork_in_parent();
+    engine->peers_.after_fork();
+  }
+  unlock_script();
+  engine_mutex.unlock();
+}
+
 void Engine::after_fork_in_child() noexcept {
-  if (auto engine = the_engine.lock()) {
+  if (auto engine = std::move(forking)) {
     forked_from = engine.get();
+    engine->own_->after_fork();
+    engine->objects_->abandon();
+    engine->peers_.after_fork();
     engine->own_->abandon();
     // The thread is the parent's: it is neither joined nor destroyed here.
     [[maybe_unused]] const auto* const left = engine->helper_.release();
   }
+  unlock_script();
   engine_mutex.unlock();
 }
 
 Engine::~Engine() {
   if (helper_) {
     stop_.store(true);
-    peers_.find(own_->slot())->ring_doorbell();
+    self().ring_doorbell();
     helper_->join();
   }
 }
@@ -102,7 +136,9 @@ void Engine::start_helper() noexcept {
   const std::lock_guard lock{helper_mutex_};
   if (helper_ || this == forked_from) return;
   try {
-    helper_ = std::make_unique<std::thread>([this] { run_helper(); });
+    auto helper = std::make_unique<std::thread>();  // First: a thread that runs must be kept.
+    *helper = start_library_thread([this] { run_helper(); });
+    helper_ = std::move(helper);
     segment().helper_serves.store(1);
   } catch (const std::exception& failure) {
     // Without a helper, waiting requests move when the program polls or posts.

@@ -1,10 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #include "soft/control/events.hpp"
 
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <exception>
+#include <new>
+
+#include "verbatim/base/log.hpp"
 
 namespace verbatim::engine {
 namespace {
@@ -35,6 +42,31 @@ ibv_context* context_of(const ibv_async_event& event) noexcept {
 
 }  // namespace
 
+namespace {
+
+// The descriptor is an eventfd that holds 1 while there are events, and 0 else. Both change under
+// the mutex, and not by write() and read(): those are points where threads are cancelled.
+void show_readable(Context& context) noexcept {
+  const std::uint64_t one = 1;
+  syscall(SYS_write, context.extended.context.async_fd, &one, sizeof one);
+}
+void show_empty(Context& context) noexcept {
+  std::uint64_t one = 0;
+  syscall(SYS_read, context.extended.context.async_fd, &one, sizeof one);  // Never blocks: it is 1.
+}
+
+/// Remembers that the program has to give it back. False: there is no memory for that.
+bool count_taken(Context& context, const ibv_async_event& event) noexcept {
+  try {
+    if (concerns_object(event.event_type)) ++context.unacknowledged[event.element.qp];
+    return true;
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+}
+
+}  // namespace
+
 void raise_event(Context& context, ibv_event_type type, void* object, int port) noexcept {
   ibv_async_event event{};
   if (object != nullptr) {
@@ -43,36 +75,55 @@ void raise_event(Context& context, ibv_event_type type, void* object, int port) 
     event.element.port_num = port;
   }
   event.event_type = type;
-  {
-    const std::lock_guard lock{context.event_mutex};
+  const std::lock_guard lock{context.event_mutex};
+  try {
     context.events.push_back(event);
+  } catch (const std::exception&) {
+    log(LogLevel::error, "out of memory: an asynchronous event is lost");
+    return;
   }
-  const std::uint64_t one = 1;
-  if (write(context.extended.context.async_fd, &one, sizeof one) < 0) {
-    // The counter is full only after 2^64 unread events.
-  }
+  if (context.events.size() == 1) show_readable(context);
 }
 
-void forget_events(Context& context, const void* object) noexcept {
+void wait_for_acknowledgements(Context& context, const void* object) {
   std::unique_lock lock{context.event_mutex};
-  std::erase_if(context.events, [object](const ibv_async_event& event) {
-    return concerns_object(event.event_type) && event.element.qp == object;
-  });
   context.acknowledged.wait(lock, [&] { return !context.unacknowledged.contains(object); });
 }
 
-int get_event(ibv_context* raw, ibv_async_event* event) noexcept {
+bool drop_events(Context& context, const void* object) noexcept {
+  const std::lock_guard lock{context.event_mutex};
+  if (context.unacknowledged.contains(object)) return false;
+  const auto dropped = std::erase_if(context.events, [object](const ibv_async_event& event) {
+    return concerns_object(event.event_type) && event.element.qp == object;
+  });
+  if (dropped != 0 && context.events.empty()) show_empty(context);
+  return true;
+}
+
+int get_event(ibv_context* raw, ibv_async_event* event) {
   Context& context = Context::of(raw);
   for (;;) {
-    std::uint64_t one = 0;
-    // Blocks, or not, as the program set up the descriptor.
-    if (read(raw->async_fd, &one, sizeof one) != sizeof one) return -1;
-    const std::lock_guard lock{context.event_mutex};
-    if (context.events.empty()) continue;  // Its object was destroyed meanwhile.
-    *event = context.events.front();
-    context.events.pop_front();
-    if (concerns_object(event->event_type)) ++context.unacknowledged[event->element.qp];
-    return 0;
+    {
+      const std::lock_guard lock{context.event_mutex};
+      if (!context.events.empty()) {
+        const ibv_async_event& first = context.events.front();
+        if (!count_taken(context, first)) {
+          errno = ENOMEM;
+          return -1;
+        }
+        *event = first;
+        context.events.pop_front();
+        if (context.events.empty()) show_empty(context);
+        return 0;
+      }
+    }
+    const int flags = fcntl(raw->async_fd, F_GETFL);
+    if (flags >= 0 && (flags & O_NONBLOCK) != 0) {
+      errno = EAGAIN;
+      return -1;
+    }
+    pollfd readable{raw->async_fd, POLLIN, 0};
+    if (poll(&readable, 1, -1) < 0) return -1;  // A signal, as read() would say.
   }
 }
 

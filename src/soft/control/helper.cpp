@@ -1,24 +1,32 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
+// What does not finish in the posting thread: waiting requests, cries for attention, the helper
+// thread that looks after both while the program does not.
 #include <linux/futex.h>
 #include <pthread.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <exception>
+#include <array>
+#include <mutex>
+#include <shared_mutex>
 
+#include "soft/completer/completion_queue.hpp"
+#include "soft/completer/shared_ring.hpp"
 #include "soft/control/events.hpp"
+#include "soft/control/ghosts.hpp"
 #include "soft/control/queue_pair.hpp"
 #include "soft/faults/hook.hpp"
 #include "soft/memory/relay.hpp"
 #include "soft/requester/retry.hpp"
+#include "soft/responder/receive_ring.hpp"
 #include "soft/shared/engine.hpp"
-#include "verbatim/base/log.hpp"
 
 namespace verbatim::engine {
 namespace {
 
 constexpr std::uint64_t kNever = ~std::uint64_t{0};
+constexpr std::uint64_t kBusyNs = 20'000;  // When to look again at one that somebody uses.
 
 }  // namespace
 
@@ -29,70 +37,112 @@ void Engine::watch_port() noexcept {
   for (Context* const context : contexts_) raise_event(*context, IBV_EVENT_PORT_ACTIVE, nullptr, 1);
 }
 
+void Engine::call_own_attention() noexcept {
+  segment().attention.store(1);
+  start_helper();
+  self().ring_doorbell();
+}
+
 void Engine::wait_for(QueuePair& queue_pair, std::uint64_t due_ns) noexcept {
-  {
-    const std::lock_guard lock{waiting_mutex_};
-    if (!queue_pair.listed) {
-      waiting_.push_back(&queue_pair);
-      queue_pair.listed = true;
-      waiting_count_.store(static_cast<std::uint32_t>(waiting_.size()));
-    }
-    earliest_ns_.store(std::min(earliest_ns_.load(), due_ns));
+  if (!queue_pair.listed.exchange(true)) {
+    QueuePair* first = newly_waiting_.load();
+    do {
+      queue_pair.next_waiting = first;
+    } while (!newly_waiting_.compare_exchange_weak(first, &queue_pair));
+    waiting_count_.fetch_add(1);
+  }
+  std::uint64_t earliest = earliest_ns_.load();
+  while (due_ns < earliest && !earliest_ns_.compare_exchange_weak(earliest, due_ns)) {
   }
   start_helper();
-  peers_.find(own_->slot())->ring_doorbell();
+  self().ring_doorbell();
+}
+
+/// Into the list go those that began to wait since. The mutex is held.
+void Engine::admit_waiting() noexcept {
+  QueuePair* next = newly_waiting_.exchange(nullptr);
+  while (next != nullptr) {
+    QueuePair* const each = next;
+    next = each->next_waiting;
+    each->next_waiting = waiting_;
+    waiting_ = each;
+  }
 }
 
 void Engine::forget(QueuePair& queue_pair) noexcept {
   const std::lock_guard lock{waiting_mutex_};
-  std::erase(waiting_, &queue_pair);
-  queue_pair.listed = false;
-  waiting_count_.store(static_cast<std::uint32_t>(waiting_.size()));
+  admit_waiting();
+  for (QueuePair** at = &waiting_; *at != nullptr; at = &(*at)->next_waiting) {
+    if (*at != &queue_pair) continue;
+    *at = queue_pair.next_waiting;
+    queue_pair.listed.store(false);
+    waiting_count_.fetch_sub(1);
+    return;
+  }
+}
+
+/// One thread at a time is enough; a poller does not wait for another.
+void Engine::retry_waiting() noexcept {
+  const std::unique_lock lock{waiting_mutex_, std::try_to_lock};
+  if (!lock) return;
+  earliest_ns_.store(kNever);  // Who comes while we look lowers it again.
+  admit_waiting();
+  std::uint64_t earliest = kNever;
+  bool broken = false;
+  for (QueuePair** at = &waiting_; *at != nullptr;) {
+    QueuePair& queue_pair = **at;
+    const std::uint64_t due = retry(queue_pair);
+    broken |= queue_pair.broken.load();
+    if (due != 0) {
+      earliest = std::min(earliest, due);
+      at = &queue_pair.next_waiting;
+      continue;
+    }
+    *at = queue_pair.next_waiting;
+    queue_pair.listed.store(false);
+    waiting_count_.fetch_sub(1);
+    // Somebody may have posted, and kept a request, before it was off the list.
+    const std::unique_lock posting{queue_pair.lock, std::try_to_lock};
+    if (!posting || queue_pair.has_runnable()) wait_for(queue_pair, now_ns() + kBusyNs);
+  }
+  std::uint64_t before = earliest_ns_.load();
+  while (earliest < before && !earliest_ns_.compare_exchange_weak(before, earliest)) {
+  }
+  if (broken) segment().attention.store(1);
 }
 
 void Engine::progress_slowly() noexcept {
   const std::shared_lock alive{lifetime};
   if (segment().attention.load() != 0) answer_attention();
   if (waiting_count_.load() == 0) return;
-  // One thread at a time is enough; a poller does not wait for another.
-  std::unique_lock lock{waiting_mutex_, std::try_to_lock};
-  if (!lock) return;
-  std::uint64_t earliest = kNever;
-  std::vector<QueuePair*> broken;
-  for (std::size_t i = 0; i < waiting_.size();) {
-    QueuePair& queue_pair = *waiting_[i];
-    const std::uint64_t due = retry(queue_pair, broken);
-    if (due != 0) {
-      earliest = std::min(earliest, due);
-      ++i;
-      continue;
-    }
-    queue_pair.listed = false;
-    waiting_[i] = waiting_.back();
-    waiting_.pop_back();
-  }
-  waiting_count_.store(static_cast<std::uint32_t>(waiting_.size()));
-  earliest_ns_.store(earliest);
-  lock.unlock();
-  for (QueuePair* const each : broken) break_queue_pair(*each);
+  retry_waiting();
+  if (segment().attention.load() != 0) answer_attention();  // A request failed.
 }
 
 void Engine::answer_attention() noexcept {
-  if (segment().attention.exchange(0) == 0) return;
-  const std::lock_guard lock{attention_mutex_};
-  for (std::uint32_t i = 0; i < kCompletionQueues; ++i) {
-    CompletionQueue* const queue = completion_queues.at(i);
-    if (queue == nullptr || queue->shared->failed.exchange(0) == 0 || queue->overrun.exchange(true))
-      continue;
-    raise_event(Context::of(queue->raw.context), IBV_EVENT_CQ_ERR, queue->handle());
+  const std::unique_lock lock{attention_mutex_, std::try_to_lock};
+  if (!lock || segment().attention.exchange(0) == 0) return;
+  if (segment().unsettled.exchange(0) != 0) settle();
+  {
+    const std::lock_guard contexts{contexts_mutex_};
+    for (Context* const context : contexts_) {
+      const std::uint32_t cries = context->cries.exchange(0);
+      if ((cries & cry_port_down) != 0) raise_event(*context, IBV_EVENT_PORT_ERR, nullptr, 1);
+      if ((cries & cry_removed) != 0) raise_event(*context, IBV_EVENT_DEVICE_FATAL, nullptr);
+    }
   }
-  for (std::uint32_t i = 0; i < kQueuePairs; ++i)
-    if (QueuePair* const queue_pair = queue_pairs.at(i)) answer_fault(*queue_pair);
-  for (std::uint32_t i = 0; i < kSharedQueues; ++i) {
-    SharedReceiveQueue* const queue = shared_queues.at(i);
-    if (queue != nullptr && queue->receives.shared->limit_reached.exchange(0) != 0)
-      raise_event(Context::of(queue->raw.context), IBV_EVENT_SRQ_LIMIT_REACHED, &queue->raw);
-  }
+  completion_queues.for_each([this](CompletionQueue& queue) {
+    if (queue.shared->unheard.exchange(0) != 0)
+      write_event(*this, self(), *queue.shared, queue.index);
+    if (queue.shared->failed.exchange(0) != 0) queue.overrun.store(true);
+    if (queue.overrun.load() && !queue.overrun_told.exchange(true))
+      raise_event(Context::of(queue.raw.context), IBV_EVENT_CQ_ERR, queue.handle());
+  });
+  receive_sides.for_each([](const ReceiveSide& side) { answer_cry(QueuePair::of(side)); });
+  shared_queues.for_each([](SharedReceiveQueue& queue) {
+    if (queue.receives.shared->limit_reached.exchange(0) != 0)
+      raise_event(Context::of(queue.raw.context), IBV_EVENT_SRQ_LIMIT_REACHED, &queue.raw);
+  });
 }
 
 void Engine::run_helper() noexcept {
@@ -102,7 +152,9 @@ void Engine::run_helper() noexcept {
     const std::uint32_t rung = shared.doorbell.load();
     answer_relay(*this);
     progress();
-    std::uint64_t due = waiting_count_.load() != 0 ? earliest_ns_.load() : kNever;
+    lay_ghosts(*this);
+    std::uint64_t due = reclaim();
+    if (waiting_count_.load() != 0) due = std::min(due, earliest_ns_.load());
     if (is_unusual()) {
       watch_port();
       if (const std::uint64_t until = port_down_until(); until != 0) due = std::min(due, until);

@@ -11,17 +11,23 @@
 #include "soft/completer/shared_ring.hpp"
 #include "soft/control/device.hpp"
 #include "soft/control/events.hpp"
+#include "soft/control/ghosts.hpp"
 #include "soft/memory/access_guard.hpp"
 #include "soft/requester/retry.hpp"
 #include "soft/responder/receive_ring.hpp"
+#include "soft/shared/addresses.hpp"
 #include "soft/shared/changes.hpp"
 #include "soft/shared/engine.hpp"
 
 namespace verbatim::engine {
 namespace {
 
-int check_limits(const ibv_qp_init_attr& init) noexcept {
+int check_limits(const ibv_pd& domain, const ibv_qp_init_attr& init) noexcept {
   if (init.send_cq == nullptr || init.recv_cq == nullptr) return EINVAL;
+  // All of one context, as the kernel wants it.
+  if (init.send_cq->context != domain.context || init.recv_cq->context != domain.context ||
+      (init.srq != nullptr && init.srq->context != domain.context))
+    return EINVAL;
   if (init.qp_type != IBV_QPT_RC && init.qp_type != IBV_QPT_UC && init.qp_type != IBV_QPT_UD)
     return EOPNOTSUPP;
   const ibv_qp_cap& cap = init.cap;
@@ -43,10 +49,11 @@ bool is_allowed(ibv_qp_type type, ibv_qp_state from, ibv_qp_state to, unsigned m
 /// The parts that need memory. Undone by release_parts.
 int make_parts(QueuePair& queue_pair, const ibv_qp_init_attr& init) noexcept {
   Engine& engine = *queue_pair.engine;
-  queue_pair.index = engine.queue_pairs.reserve(2 + (engine.tag() >> 11) % 8192);
+  queue_pair.index = engine.receive_sides.reserve(2 + (engine.tag() >> 11) % 8192);
   if (queue_pair.index == kQueuePairs) return ENOMEM;
   queue_pair.shared = &engine.segment().queue_pairs[queue_pair.index];
-  if (!engine.own().back(queue_pair.shared, sizeof(SharedQueuePair))) return ENOMEM;
+  if (const auto backed = engine.own().back(queue_pair.shared, sizeof(SharedQueuePair)); !backed)
+    return errno_of(backed.error());
   queue_pair.waiting_capacity = std::bit_ceil(std::max(queue_pair.limits.max_send_wr, 1u));
   queue_pair.waiting.reset(new (std::nothrow) Waiting[queue_pair.waiting_capacity]);
   const std::size_t inline_bytes =
@@ -68,57 +75,104 @@ void publish(const QueuePair& queue_pair) noexcept {
   shared.receive_queue = queue_pair.receive_queue->index;
   shared.shared_receives =
       queue_pair.shared_receives != nullptr ? queue_pair.shared_receives->index + 1 : 0;
+  shared.device = queue_pair.context->device->index;
   shared.established.store(0);
-  shared.entered.store(0);
-  shared.fault.store(0);
+  shared.receives.entered.store(0);
+  shared.receives.touching.store(0);
+  shared.receives.fault.store(0);
   shared.number = queue_pair.raw.qp_num;
 }
 
-void count_users(QueuePair& queue_pair, int change) noexcept {
+void count_users(QueuePair& queue_pair, int change) {
   const auto step = static_cast<std::uint32_t>(change);
+  auto& domain = *reinterpret_cast<Domain*>(queue_pair.raw.pd);
+  {
+    const std::lock_guard lock{domain.mutex};
+    if (change > 0)
+      domain.queue_pairs.push_back(queue_pair.index);
+    else
+      std::erase(domain.queue_pairs, queue_pair.index);
+  }
   queue_pair.send_queue->users.fetch_add(step);
   queue_pair.receive_queue->users.fetch_add(step);
   if (queue_pair.shared_receives != nullptr) queue_pair.shared_receives->users.fetch_add(step);
   reinterpret_cast<Domain*>(queue_pair.raw.pd)->users.fetch_add(step);
 }
 
+enum class Left : std::uint8_t { yes, haunted, no };
+/// Waits until nobody is inside. A process that is stopped inside, on its way to other memory than
+/// the receives of this queue pair, haunts it, and does it no harm. On its way to one of them: no.
+Left wait_for_all(QueuePair& queue_pair) noexcept {
+  if (wait_until_left(*queue_pair.engine, *queue_pair.shared) == 0) return Left::yes;
+  const auto touched = touched_inside(*queue_pair.shared);
+  if (!touched) return Left::no;
+  const bool ours = uses_key(queue_pair.ring_lock(), *queue_pair.side.ring, *touched);
+  return *touched != 0 && ours ? Left::no : Left::haunted;
+}
+
+/// Receives that a dead requester took from the shared queue and never completed.
+void take_back_receives(QueuePair& queue_pair) noexcept {
+  if (queue_pair.shared_receives == nullptr) return;
+  settle(*queue_pair.engine, *queue_pair.receive_queue);
+  offer_again(queue_pair.shared_receives->lock, queue_pair.shared_receives->receives,
+              queue_pair.index);
+}
+
 /// Forbids entry, waits until nobody is inside, and returns what is outstanding as flushed.
 int to_error(QueuePair& queue_pair) noexcept {
+  Engine& engine = *queue_pair.engine;
   {
     const std::lock_guard lock{queue_pair.lock};
     queue_pair.set_state(IBV_QPS_ERR);
     queue_pair.attributes.qp_state = IBV_QPS_ERR;
   }
   queue_pair.shared->state.store(IBV_QPS_ERR);
-  count_change(queue_pair.engine->segment());
-  if (const int busy = wait_until_left(*queue_pair.engine, *queue_pair.shared)) return busy;
-  queue_pair.engine->forget(queue_pair);
+  count_change(engine.segment());
+  const Left left = wait_for_all(queue_pair);
+  if (left == Left::no) return EBUSY;
+  engine.forget(queue_pair);
   flush_sends(queue_pair);
-  flush_receives(queue_pair);
+  flush_receives(engine, queue_pair.receive_lock, queue_pair.side);
+  if (left == Left::yes) take_back_receives(queue_pair);
   if (queue_pair.shared_receives != nullptr)
     raise_event(*queue_pair.context, IBV_EVENT_QP_LAST_WQE_REACHED, &queue_pair.raw);
   return 0;
 }
 
+/// The queue pair leads nowhere any more. The lock is held.
+void leave_route(QueuePair& queue_pair) noexcept {
+  queue_pair.known.forget();
+  queue_pair.delivery.forget();
+  queue_pair.delivery.holds = false;
+  queue_pair.route.target = nullptr;
+  queue_pair.route.peer = nullptr;
+  queue_pair.peer = {};
+}
+
 int to_reset(QueuePair& queue_pair) noexcept {
+  Engine& engine = *queue_pair.engine;
   queue_pair.shared->state.store(IBV_QPS_RESET);
-  count_change(queue_pair.engine->segment());
-  if (const int busy = wait_until_left(*queue_pair.engine, *queue_pair.shared)) return busy;
-  queue_pair.engine->forget(queue_pair);
+  count_change(engine.segment());
+  const Left left = wait_for_all(queue_pair);
+  if (left == Left::no) return EBUSY;
+  engine.forget(queue_pair);
   // A thread that is about to flush it finishes first; nothing is pushed after the purge.
-  const std::unique_lock alone{queue_pair.engine->lifetime};
-  purge(*queue_pair.engine, *queue_pair.send_queue, queue_pair);
+  const std::unique_lock alone{engine.lifetime};
+  if (left == Left::yes) take_back_receives(queue_pair);
+  purge(engine, *queue_pair.send_queue, queue_pair.side);
   if (queue_pair.receive_queue != queue_pair.send_queue)
-    purge(*queue_pair.engine, *queue_pair.receive_queue, queue_pair);
-  clear_receives(queue_pair);
+    purge(engine, *queue_pair.receive_queue, queue_pair.side);
+  if (queue_pair.shared_receives == nullptr)
+    clear_receives(queue_pair.receive_lock, queue_pair.receives);
   const std::lock_guard lock{queue_pair.lock};
   queue_pair.waiting_head = queue_pair.waiting_tail;
   queue_pair.retired.store(queue_pair.posted);
   queue_pair.set_state(IBV_QPS_RESET);
   queue_pair.attributes = {};
-  queue_pair.shared->fault.store(0);
-  queue_pair.target = nullptr;
-  queue_pair.peer = nullptr;
+  queue_pair.tell_drained = false;
+  queue_pair.shared->receives.fault.store(0);
+  queue_pair.shared->established.store(0);
+  leave_route(queue_pair);
   return 0;
 }
 
@@ -140,10 +194,20 @@ void remember(QueuePair& queue_pair, const ibv_qp_attr& from, unsigned mask) noe
   if ((mask & IBV_QP_TIMEOUT) != 0) to.timeout = from.timeout;
   if ((mask & IBV_QP_RETRY_CNT) != 0) to.retry_cnt = from.retry_cnt;
   if ((mask & IBV_QP_RNR_RETRY) != 0) to.rnr_retry = from.rnr_retry;
-  if ((mask & IBV_QP_RQ_PSN) != 0) to.rq_psn = from.rq_psn;
-  if ((mask & IBV_QP_SQ_PSN) != 0) to.sq_psn = from.sq_psn;
+  constexpr std::uint32_t kPsnBits = 0xffffff;
+  if ((mask & IBV_QP_RQ_PSN) != 0) {
+    to.rq_psn = from.rq_psn;
+    shared.expected_psn = from.rq_psn & kPsnBits;
+  }
+  if ((mask & IBV_QP_SQ_PSN) != 0) {
+    to.sq_psn = from.sq_psn;
+    queue_pair.route.first_psn = from.sq_psn & kPsnBits;
+  }
   if ((mask & IBV_QP_MAX_QP_RD_ATOMIC) != 0) to.max_rd_atomic = from.max_rd_atomic;
-  if ((mask & IBV_QP_MAX_DEST_RD_ATOMIC) != 0) to.max_dest_rd_atomic = from.max_dest_rd_atomic;
+  if ((mask & IBV_QP_MAX_DEST_RD_ATOMIC) != 0) {
+    to.max_dest_rd_atomic = from.max_dest_rd_atomic;
+    shared.max_responses = from.max_dest_rd_atomic;
+  }
   if ((mask & IBV_QP_MIN_RNR_TIMER) != 0) {
     to.min_rnr_timer = from.min_rnr_timer;
     shared.rnr_timer = from.min_rnr_timer;
@@ -171,26 +235,28 @@ int check_values(const QueuePair& queue_pair, const ibv_qp_attr& from, unsigned 
 void aim(QueuePair& queue_pair) noexcept {
   const std::uint32_t number = queue_pair.attributes.dest_qp_num;
   Engine& engine = *queue_pair.engine;
-  Peer* const peer = engine.peers().find(slot_of(number));
-  queue_pair.target_number = number;
-  queue_pair.peer = peer;
-  queue_pair.target = peer != nullptr ? &peer->segment().queue_pairs[index_of(number)] : nullptr;
-  queue_pair.peer_changes = nullptr;
-  if (peer != nullptr)
-    queue_pair.peer_changes = peer->is_self() ? &own_changes : &peer->segment().changes;
+  Route& route = queue_pair.route;
+  queue_pair.peer = engine.peers().find(slot_of(number));
+  Peer* const peer = queue_pair.peer.get();
+  queue_pair.delivery.forget();
+  route.peer = peer;
+  route.is_self = peer != nullptr && peer->is_self();
+  route.number = number;
+  route.own_number = queue_pair.raw.qp_num;
+  route.type = queue_pair.raw.qp_type;
+  route.device = device_of(queue_pair.attributes.ah_attr, queue_pair.lid == 0);
+  route.target = peer != nullptr ? peer->queue_pair(index_of(number)) : nullptr;
+  route.changes = nullptr;
+  if (peer != nullptr) route.changes = peer->is_self() ? &own_changes : &peer->segment().changes;
   queue_pair.shared->peer = number;
   // From now on a peer may need us while we sleep.
   if (peer != nullptr && !peer->is_self()) engine.start_helper();
 }
 
-void break_queue_pair(QueuePair& queue_pair) noexcept {
-  if (queue_pair.state() != IBV_QPS_ERR) return;  // Reset meanwhile.
-  // If a stopped peer is inside, the flush waits until somebody modifies or destroys.
-  static_cast<void>(to_error(queue_pair));
-}
+namespace {
 
 void answer_fault(QueuePair& queue_pair) noexcept {
-  const std::uint32_t fault = queue_pair.shared->fault.exchange(0);
+  const std::uint32_t fault = queue_pair.shared->receives.fault.exchange(0);
   const bool overrun = queue_pair.send_queue->overrun || queue_pair.receive_queue->overrun;
   if (fault == 0 && !overrun && !queue_pair.context->removed) return;
   if (queue_pair.state() == IBV_QPS_RESET || queue_pair.state() == IBV_QPS_ERR) return;
@@ -201,8 +267,23 @@ void answer_fault(QueuePair& queue_pair) noexcept {
     raise_event(*queue_pair.context, IBV_EVENT_QP_REQ_ERR, &queue_pair.raw);
 }
 
-ibv_qp* create_queue_pair(ibv_pd* domain, ibv_qp_init_attr* init) noexcept {
-  if (const int wrong = check_limits(*init)) {
+}  // namespace
+
+void answer_cry(QueuePair& queue_pair) noexcept {
+  // A failed request sends the queue pair to the error state, unless it was reset meanwhile. If a
+  // stopped peer is inside, the flush waits until somebody modifies or destroys.
+  if (queue_pair.broken.exchange(false) && queue_pair.state() == IBV_QPS_ERR)
+    static_cast<void>(to_error(queue_pair));
+  answer_fault(queue_pair);
+  std::uint32_t came = 1;
+  if (queue_pair.shared->established.compare_exchange_strong(came, 2))
+    raise_event(*queue_pair.context, IBV_EVENT_COMM_EST, &queue_pair.raw);
+  if (queue_pair.drained.exchange(false))
+    raise_event(*queue_pair.context, IBV_EVENT_SQ_DRAINED, &queue_pair.raw);
+}
+
+ibv_qp* create_queue_pair(ibv_pd* domain, ibv_qp_init_attr* init) {
+  if (const int wrong = check_limits(*domain, *init)) {
     errno = wrong;
     return nullptr;
   }
@@ -213,18 +294,22 @@ ibv_qp* create_queue_pair(ibv_pd* domain, ibv_qp_init_attr* init) noexcept {
   }
   queue_pair->context = &Context::of(domain->context);
   queue_pair->engine = queue_pair->context->engine.get();
-  queue_pair->self = queue_pair->engine->peers().find(queue_pair->engine->own().slot());
+  lay_ghosts(*queue_pair->engine);
+  queue_pair->self = &queue_pair->engine->self();
+  queue_pair->lid = lid_of(*queue_pair->context->device);
   queue_pair->domain = reinterpret_cast<Domain*>(domain)->id;
   queue_pair->limits = init->cap;
   queue_pair->limits.max_send_sge = std::max(init->cap.max_send_sge, 1u);
   queue_pair->signal_all = init->sq_sig_all != 0 ? IBV_SEND_SIGNALED : 0;
-  queue_pair->last_entry = queue_pair->engine->tag();
+  queue_pair->route.engine = queue_pair->engine;
+  queue_pair->route.last_entry = queue_pair->engine->tag();
   queue_pair->send_queue = &CompletionQueue::of(init->send_cq);
   queue_pair->receive_queue = &CompletionQueue::of(init->recv_cq);
   queue_pair->shared_receives = reinterpret_cast<SharedReceiveQueue*>(init->srq);
   queue_pair->max_message = init->qp_type == IBV_QPT_UD ? kDatagramBytes : kMaxMessage;
   if (const int failed = make_parts(*queue_pair, *init)) {
-    if (queue_pair->index != kQueuePairs) queue_pair->engine->queue_pairs.remove(queue_pair->index);
+    if (queue_pair->index != kQueuePairs)
+      queue_pair->engine->receive_sides.remove(queue_pair->index);
     errno = failed;
     return nullptr;
   }
@@ -239,10 +324,22 @@ ibv_qp* create_queue_pair(ibv_pd* domain, ibv_qp_init_attr* init) noexcept {
   raw.qp_num = number_of(queue_pair->engine->own().slot(), queue_pair->index);
   raw.state = IBV_QPS_RESET;
   raw.qp_type = init->qp_type;
+  queue_pair->side = {.queue_pair = queue_pair.get(),
+                      .number = raw.qp_num,
+                      .retired = &queue_pair->retired,
+                      .queue = queue_pair->receive_queue,
+                      .ring = init->srq != nullptr ? &queue_pair->shared_receives->receives
+                                                   : &queue_pair->receives};
+  try {
+    count_users(*queue_pair, 1);
+  } catch (const std::bad_alloc&) {
+    if (init->srq == nullptr) free_ring(*queue_pair->engine, queue_pair->receives);
+    queue_pair->engine->receive_sides.remove(queue_pair->index);
+    throw;
+  }
   init->cap = queue_pair->limits;
   publish(*queue_pair);
-  queue_pair->engine->queue_pairs.show(queue_pair->index, queue_pair.get());
-  count_users(*queue_pair, 1);
+  queue_pair->engine->receive_sides.show(queue_pair->index, &queue_pair->side);
   return &queue_pair.release()->raw;
 }
 
@@ -257,14 +354,21 @@ int modify_queue_pair(ibv_qp* raw, ibv_qp_attr* attributes, int mask_bits) noexc
   if (const int wrong = check_values(queue_pair, *attributes, mask)) return wrong;
   remember(queue_pair, *attributes, mask);
   if (to == IBV_QPS_RTR && raw->qp_type != IBV_QPT_UD) aim(queue_pair);
+  // Anybody may send us datagrams, and raise events that a sleeping owner is to hear of.
+  if (to == IBV_QPS_RTR && raw->qp_type == IBV_QPT_UD) queue_pair.engine->start_helper();
   const std::lock_guard lock{queue_pair.lock};
   queue_pair.set_state(to);
   queue_pair.attributes.qp_state = to;
   queue_pair.shared->state.store(to);
   count_change(queue_pair.engine->segment());  // Rights may be fewer now.
   // What was posted while the send queue was being drained goes on its way.
-  if (to == IBV_QPS_RTS && queue_pair.waiting_head != queue_pair.waiting_tail)
-    queue_pair.engine->wait_for(queue_pair, 0);
+  if (to == IBV_QPS_RTS && queue_pair.has_waiting()) queue_pair.engine->wait_for(queue_pair, 0);
+  if (to == IBV_QPS_SQD && from == IBV_QPS_RTS) {
+    queue_pair.drain_until = queue_pair.waiting_tail;
+    queue_pair.tell_drained =
+        (mask & IBV_QP_EN_SQD_ASYNC_NOTIFY) != 0 && attributes->en_sqd_async_notify != 0;
+    tell_if_drained(queue_pair);
+  }
   return 0;
 }
 
@@ -289,25 +393,57 @@ int query_queue_pair(ibv_qp* raw, ibv_qp_attr* attributes, int, ibv_qp_init_attr
   return 0;
 }
 
-int destroy_queue_pair(ibv_qp* raw) noexcept {
+namespace {
+
+int destroy_and_forget(ibv_qp* raw) {
   auto* const queue_pair = &QueuePair::of(raw);
   Engine& engine = *queue_pair->engine;
   queue_pair->shared->state.store(IBV_QPS_RESET);
   count_change(engine.segment());
-  if (const int busy = wait_until_left(engine, *queue_pair->shared)) return busy;
+  const Left left = wait_for_all(*queue_pair);
+  if (left == Left::no) return EBUSY;
   engine.forget(*queue_pair);
   // A thread that is about to break it finishes first: then nobody pushes completions or raises
   // events of it any more.
-  const std::unique_lock removing{engine.lifetime};
-  forget_events(*queue_pair->context, raw);
-  purge(engine, *queue_pair->send_queue, *queue_pair);
-  purge(engine, *queue_pair->receive_queue, *queue_pair);
+  std::unique_lock removing{engine.lifetime, std::defer_lock};
+  lock_without_events(removing, *queue_pair->context, raw);
+  if (left == Left::yes) take_back_receives(*queue_pair);
+  purge(engine, *queue_pair->send_queue, queue_pair->side);
+  purge(engine, *queue_pair->receive_queue, queue_pair->side);
   queue_pair->shared->number = 0;
-  engine.queue_pairs.remove(queue_pair->index);
-  if (queue_pair->shared_receives == nullptr) free_ring(engine, queue_pair->receives);
+  engine.receive_sides.hide(queue_pair->index);
   count_users(*queue_pair, -1);
+  if (left == Left::haunted) {
+    add_ghost(engine, *queue_pair);
+    return 0;
+  }
+  if (queue_pair->shared_receives == nullptr) free_ring(engine, queue_pair->receives);
+  engine.receive_sides.remove(queue_pair->index);
   delete queue_pair;
   return 0;
+}
+
+}  // namespace
+
+int destroy_queue_pair(ibv_qp* raw) {
+  const std::shared_ptr<Engine> engine = Context::of(raw->context).engine;
+  const int failed = destroy_and_forget(raw);
+  engine->reclaim();  // Its peer may be dead.
+  return failed;
+}
+
+int post_receive(ibv_qp* raw, ibv_recv_wr* requests, ibv_recv_wr** rejected) noexcept {
+  QueuePair& queue_pair = QueuePair::of(raw);
+  if (queue_pair.state() == IBV_QPS_RESET || queue_pair.shared_receives != nullptr) {
+    *rejected = requests;
+    return EINVAL;
+  }
+  const int failed = post_receives(*queue_pair.engine, queue_pair.receive_lock, queue_pair.receives,
+                                   requests, rejected);
+  // In the error state a receive comes back at once.
+  if (queue_pair.state() == IBV_QPS_ERR)
+    flush_receives(*queue_pair.engine, queue_pair.receive_lock, queue_pair.side);
+  return failed;
 }
 
 }  // namespace verbatim::engine

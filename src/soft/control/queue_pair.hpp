@@ -1,9 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
 /// \file Queue pairs: making, changing state, breaking.
+///
+/// Control verbs, which make and free what requester/queue_pair.hpp describes. Any thread; the
+/// helper and pollers break one from outside. Takes `lifetime` (exclusive to free or reset one,
+/// shared to break one from outside), then `waiting`, `queue_pair`, `receives`, `completer` and
+/// `domain`, one after the other. A requester inside is waited for two seconds at most. Posting
+/// receives is hot, the rest is not.
 #include <infiniband/verbs.h>
 
-#include "soft/shared/objects.hpp"
+#include "soft/requester/queue_pair.hpp"
 
 namespace verbatim::engine {
 
@@ -11,16 +17,16 @@ namespace verbatim::engine {
 /// requests wait for it, and look again.
 void aim(QueuePair& queue_pair) noexcept;
 
-/// A failed request sends the queue pair to the error state: everything outstanding is flushed.
-void break_queue_pair(QueuePair& queue_pair) noexcept;
-/// A peer said that our queue pair failed as its responder.
-void answer_fault(QueuePair& queue_pair) noexcept;
+/// A cry of the queue pair for its owner: a request of it failed, a peer said that it failed as its
+/// responder, a message came early, its send queue is drained.
+void answer_cry(QueuePair& queue_pair) noexcept;
 
 // Verbs.
-ibv_qp* create_queue_pair(ibv_pd* domain, ibv_qp_init_attr* init) noexcept;
+ibv_qp* create_queue_pair(ibv_pd* domain, ibv_qp_init_attr* init);
 int modify_queue_pair(ibv_qp* queue_pair, ibv_qp_attr* attributes, int mask) noexcept;
 int query_queue_pair(ibv_qp* queue_pair, ibv_qp_attr* attributes, int mask,
                      ibv_qp_init_attr* init) noexcept;
-int destroy_queue_pair(ibv_qp* queue_pair) noexcept;
+int destroy_queue_pair(ibv_qp* queue_pair);
+int post_receive(ibv_qp* queue_pair, ibv_recv_wr* requests, ibv_recv_wr** rejected) noexcept;
 
 }  // namespace verbatim::engine

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <new>
 
+#include "soft/control/device.hpp"
 #include "soft/control/events.hpp"
 #include "soft/responder/receive_ring.hpp"
 #include "soft/shared/engine.hpp"
@@ -17,7 +18,8 @@ ibv_srq* create_shared_queue(ibv_pd* domain, ibv_srq_init_attr* init) noexcept {
   Context& context = Context::of(domain->context);
   Engine& engine = *context.engine;
   auto queue = std::unique_ptr<SharedReceiveQueue>{new (std::nothrow) SharedReceiveQueue{}};
-  if (queue == nullptr || init->attr.max_sge > kMaxElements || init->attr.max_wr == 0) {
+  if (queue == nullptr || init->attr.max_sge > kMaxElements || init->attr.max_wr == 0 ||
+      init->attr.max_wr > kMaxRequests) {
     errno = queue == nullptr ? ENOMEM : EINVAL;
     return nullptr;
   }
@@ -25,7 +27,11 @@ ibv_srq* create_shared_queue(ibv_pd* domain, ibv_srq_init_attr* init) noexcept {
   queue->index = engine.shared_queues.reserve(2);
   SharedReceives* const shared =
       queue->index < kSharedQueues ? &engine.segment().shared_receives[queue->index] : nullptr;
-  int failed = shared == nullptr || !engine.own().back(shared, sizeof *shared) ? ENOMEM : 0;
+  int failed = ENOMEM;
+  if (shared != nullptr) {
+    const auto backed = engine.own().back(shared, sizeof *shared);
+    failed = backed ? 0 : errno_of(backed.error());
+  }
   if (failed == 0)
     failed = make_ring(engine, *shared, queue->receives, init->attr.max_wr, init->attr.max_sge,
                        init->attr.max_wr);
@@ -34,6 +40,7 @@ ibv_srq* create_shared_queue(ibv_pd* domain, ibv_srq_init_attr* init) noexcept {
     errno = failed;
     return nullptr;
   }
+  queue->receives.is_shared = true;
   queue->raw.context = domain->context;
   queue->raw.srq_context = init->srq_context;
   queue->raw.pd = domain;
@@ -49,6 +56,8 @@ int modify_shared_queue(ibv_srq* raw, ibv_srq_attr* attributes, int mask) noexce
   if ((mask & IBV_SRQ_LIMIT) != 0) {
     if (attributes->srq_limit > queue.receives.depth) return EINVAL;
     queue.receives.shared->limit.store(attributes->srq_limit);
+    // Whoever takes the receive below the limit may find the owner asleep.
+    if (attributes->srq_limit != 0) queue.engine->start_helper();
   }
   return 0;
 }
@@ -61,16 +70,21 @@ int query_shared_queue(ibv_srq* raw, ibv_srq_attr* attributes) noexcept {
   return 0;
 }
 
-int destroy_shared_queue(ibv_srq* raw) noexcept {
+int destroy_shared_queue(ibv_srq* raw) {
   auto* const queue = reinterpret_cast<SharedReceiveQueue*>(raw);
   if (queue->users.load() != 0) return EBUSY;
-  const std::unique_lock removing{queue->engine->lifetime};
-  forget_events(Context::of(raw->context), raw);
+  std::unique_lock removing{queue->engine->lifetime, std::defer_lock};
+  lock_without_events(removing, Context::of(raw->context), raw);
   queue->engine->shared_queues.remove(queue->index);
   free_ring(*queue->engine, queue->receives);
   reinterpret_cast<Domain*>(raw->pd)->users.fetch_sub(1);
   delete queue;
   return 0;
+}
+
+int post_shared_receive(ibv_srq* raw, ibv_recv_wr* requests, ibv_recv_wr** rejected) noexcept {
+  auto& queue = *reinterpret_cast<SharedReceiveQueue*>(raw);
+  return post_receives(*queue.engine, queue.lock, queue.receives, requests, rejected);
 }
 
 }  // namespace verbatim::engine

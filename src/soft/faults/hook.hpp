@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
 /// \file Deferred mode and scripted faults, behind one flag that is false on ordinary days.
+///
+/// Owns the fault plan, its counters and the state of the port: one for the process. Any thread
+/// that posts, retries or makes a control call. Takes `script`, last of all. is_unusual() is hot;
+/// the rest is reached on unusual days only.
 #include <atomic>
 #include <cstdint>
 #include <optional>
@@ -15,6 +19,10 @@ extern std::atomic<bool> unusual;
 
 /// What is wrong with VERBATIM_SOFT_FAULTS, if anything is.
 [[nodiscard]] std::optional<Error> environment_error();
+
+/// The script is whole while a fork happens.
+void lock_script() noexcept;
+void unlock_script() noexcept;
 
 /// What is to happen to one operation. Several faults may name the same one.
 struct Script {

@@ -11,15 +11,17 @@
 #include <random>
 #include <string>
 
+#include "base/environment.hpp"
 #include "soft/shared/changes.hpp"
 #include "soft/shared/engine.hpp"
+#include "soft/shared/lock_rank.hpp"
 
 namespace verbatim {
 namespace engine {
 namespace {
 
 struct State {
-  std::mutex mutex;
+  Ranked<LockRank::script, std::mutex> mutex;
   soft::Behaviour behaviour;
   std::mt19937_64 random;
   std::uint64_t operations = 0;
@@ -40,12 +42,11 @@ std::optional<Error>& bad_environment() {
 /// The environment's wishes, before the program has said anything.
 soft::Behaviour from_environment() {
   soft::Behaviour behaviour;
-  if (const char* const mode = std::getenv("VERBATIM_SOFT_MODE");
-      mode != nullptr && std::string_view{mode} == "deferred")
-    behaviour.mode = soft::Mode::deferred;
-  if (const char* const seed = std::getenv("VERBATIM_SOFT_SEED"))
+  // What is none of the known values is refused when a device is opened (check_settings).
+  if (environment("VERBATIM_SOFT_MODE", "") == "deferred") behaviour.mode = soft::Mode::deferred;
+  if (const char* const seed = environment("VERBATIM_SOFT_SEED"))
     behaviour.seed = std::strtoull(seed, nullptr, 10);
-  if (const char* const faults = std::getenv("VERBATIM_SOFT_FAULTS")) {
+  if (const char* const faults = environment("VERBATIM_SOFT_FAULTS")) {
     auto plan = soft::parse_fault_plan(faults);
     if (plan) behaviour.faults = std::move(*plan);
     if (!plan) bad_environment() = plan.error();
@@ -83,6 +84,9 @@ void apply(const soft::Fault& fault, std::uint64_t now, Script& script) noexcept
 std::atomic<bool> unusual{false};
 
 std::optional<Error> environment_error() { return bad_environment(); }
+
+void lock_script() noexcept { state().mutex.lock(); }
+void unlock_script() noexcept { state().mutex.unlock(); }
 
 Script next_operation() noexcept {
   State& now_state = state();
@@ -129,23 +133,6 @@ void set_behaviour(Behaviour behaviour) {
   engine::unusual.store(engine::differs(behaviour));
   engine::own_changes.fetch_add(1);
   now_state.behaviour = std::move(behaviour);
-}
-
-Result<MemoryPaths> memory_paths(QpNumber number) {
-  auto running = engine::Engine::get();
-  if (!running) return std::unexpected(running.error());
-  engine::Peer* const peer =
-      (*running)->peers().find(engine::slot_of(static_cast<std::uint32_t>(number)));
-  if (peer == nullptr)
-    return std::unexpected(Error{.code = Errc::not_found,
-                                 .operation = "memory_paths",
-                                 .field = "queue pair",
-                                 .value = static_cast<std::uint64_t>(number)});
-  MemoryPaths paths;
-  paths.other =
-      peer->memory_path() == engine::MemoryPath::relay ? MemoryPath::relay : MemoryPath::process;
-  paths.buffer = engine::memory_policy().map_objects ? MemoryPath::mapped : paths.other;
-  return paths;
 }
 
 }  // namespace soft

@@ -4,6 +4,9 @@
 ///
 /// The engine plays the device: to a sanitizer its accesses are DMA, not the program's, so nothing
 /// here is instrumented or intercepted. `VERBATIM_SOFT_PLAIN_COPY` builds it as ordinary code.
+///
+/// Owns nothing; whoever calls has the right to the memory (access_guard.hpp, reach.hpp). Threads:
+/// those that run requests, poll, or serve the relay. No locks. Hot.
 #include <cstddef>
 #include <cstdint>
 

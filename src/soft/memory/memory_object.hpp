@@ -1,20 +1,91 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
 /// \file Memory objects: what Buffers are made of, so that peers can map it.
+///
+/// A MemoryObjects belongs to one engine, and owns the objects: descriptors, mappings, and their
+/// places in the segment's table. A large allocation is an object of its own; small ones share
+/// objects, by pages, so that thousands of them need a few descriptors. What is freed goes back to
+/// the system at once, and is zero when it is handed out again. Memory that is never freed (a
+/// stopped peer may still write to it) keeps its own pages only.
+///
+/// The mappings are not inherited by forked children; a child starts with no objects, whatever
+/// other threads did while it was made.
+///
+/// Threads: any that allocates, frees or registers memory; the helper, which looks objects up.
+/// Lock: `mutex_` (rank `objects`), under which the system is asked; inside it only `segment`. Not
+/// hot.
+#include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <utility>
+#include <map>
+#include <memory>
+#include <mutex>
+
+#include "soft/memory/page_map.hpp"
+#include "soft/shared/layout.hpp"
+#include "soft/shared/lock_rank.hpp"
+#include "soft/shared/segment.hpp"
 
 namespace verbatim::engine {
 
 class Engine;
 
-/// Memory in an object that peers can map. nullptr with errno.
-void* allocate_object(Engine& engine, std::size_t bytes, bool huge_pages) noexcept;
-int free_object(Engine& engine, void* address, std::size_t bytes) noexcept;
+enum class ObjectPages : std::uint8_t { ordinary, transparent_huge, reserved_huge };
 
-/// The object that holds the whole range: its index + 1 and the offset in it; 0: none does.
-[[nodiscard]] std::pair<std::uint32_t, std::uint64_t> object_of(std::uintptr_t address,
-                                                                std::uint64_t length);
+class MemoryObjects {
+ public:
+  explicit MemoryObjects(OwnSegment& own) noexcept : own_(own) {}
+  ~MemoryObjects();
+  MemoryObjects(const MemoryObjects&) = delete;
+  MemoryObjects& operator=(const MemoryObjects&) = delete;
+
+  /// Zeroed memory. nullptr with errno.
+  [[nodiscard]] void* allocate(std::size_t bytes, ObjectPages pages) noexcept;
+  /// What allocate() returned, with the same size. An errno, or 0.
+  [[nodiscard]] int free(void* address, std::size_t bytes) noexcept;
+
+  /// Where a range lies, as SharedRegion says it.
+  struct Place {
+    std::uint32_t object = 0;
+    std::uint64_t offset = 0;
+  };
+  [[nodiscard]] Place find(std::uint64_t address, std::uint64_t length) noexcept;
+
+  /// Lets peers open a descriptor of ours. The index in the table + 1, or 0: there is no place.
+  [[nodiscard]] std::uint32_t publish(int fd, std::uint64_t inode, std::uint64_t bytes) noexcept;
+  void withdraw(std::uint32_t index_plus_one) noexcept;
+
+  // Nothing changes while a fork happens; the child closes its copies of the descriptors.
+  void before_fork() noexcept { mutex_.lock(); }
+  void after_fork_in_parent() noexcept { mutex_.unlock(); }
+  void abandon() noexcept;
+
+ private:
+  struct Object {
+    std::uint64_t bytes = 0;
+    std::uint32_t published = 0;  // Its place in the table + 1.
+    int fd = -1;
+    std::unique_ptr<PageMap> pages;  // Of one that is shared by small allocations.
+  };
+  using All = std::map<std::uint64_t, Object>;  // By address.
+
+  // With the lock held.
+  [[nodiscard]] All::iterator make(std::size_t bytes, bool huge);
+  void remove(All::iterator object) noexcept;
+  [[nodiscard]] void* allocate_small(std::uint32_t pages);
+  [[nodiscard]] int free_small(All::iterator object, std::uint64_t offset,
+                               std::uint32_t pages) noexcept;
+  [[nodiscard]] std::uint32_t publish_locked(int fd, std::uint64_t inode,
+                                             std::uint64_t bytes) noexcept;
+  void withdraw_locked(std::uint32_t index_plus_one) noexcept;
+
+  OwnSegment& own_;
+  Ranked<LockRank::objects, std::mutex> mutex_;
+  All objects_;
+  std::uint32_t shared_objects_ = 0;                         // Those with a PageMap.
+  std::array<std::uint64_t, kMemoryObjects / 64> places_{};  // Taken ones of the table.
+  std::atomic<bool> abandoned_{false};
+};
 
 }  // namespace verbatim::engine

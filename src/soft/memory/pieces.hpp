@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
 /// \file The local memory of a work request: where its elements lie, once they were checked.
-#include <infiniband/verbs.h>
-
+///
+/// A value of the thread that runs the request; owns nothing, takes no lock. Hot.
 #include <cstddef>
 #include <cstdint>
 
-#include "soft/memory/reach.hpp"
-#include "soft/shared/objects.hpp"
+#include "soft/memory/copy.hpp"
+#include "soft/shared/layout.hpp"
 
 namespace verbatim::engine {
 
-/// The local memory of a request.
 struct Pieces {
   struct Piece {
     std::byte* data;
@@ -22,26 +21,12 @@ struct Pieces {
   std::uint64_t total = 0;
 };
 
-/// Checks the elements of a request. `access` is what the device needs of them.
-[[nodiscard]] inline ibv_wc_status collect(QueuePair& queue_pair, const ibv_send_wr& request,
-                                           std::uint32_t access, Pieces& pieces) noexcept {
-  Peer& self = *queue_pair.self;
-  pieces.count = static_cast<std::uint32_t>(request.num_sge);
+/// Copies all of it to one place.
+inline void gather(const Pieces& pieces, std::byte* to) noexcept {
   for (std::uint32_t i = 0; i < pieces.count; ++i) {
-    const ibv_sge& element = request.sg_list[i];
-    pieces.total += element.length;
-    if ((request.send_flags & IBV_SEND_INLINE) != 0) {
-      pieces.all[i] = {reinterpret_cast<std::byte*>(element.addr), element.length};
-      continue;
-    }
-    Location location;
-    if (element.length > 0 &&
-        !locate_here(self, {element.lkey, queue_pair.domain, access, element.addr, element.length},
-                     location))
-      return IBV_WC_LOC_PROT_ERR;
-    pieces.all[i] = {location.direct, element.length};
+    copy_bytes(to, pieces.all[i].data, pieces.all[i].size);
+    to += pieces.all[i].size;
   }
-  return pieces.total > queue_pair.max_message ? IBV_WC_LOC_LEN_ERR : IBV_WC_SUCCESS;
 }
 
 }  // namespace verbatim::engine

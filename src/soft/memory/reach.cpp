@@ -2,58 +2,97 @@
 #include "soft/memory/reach.hpp"
 
 #include "soft/memory/copy.hpp"
+#include "soft/memory/memory_object.hpp"
 #include "soft/memory/process_copy.hpp"
 #include "soft/memory/relay.hpp"
 #include "soft/shared/engine.hpp"
 #include "soft/shared/tagged_lock.hpp"
 
 namespace verbatim::engine {
+namespace {
 
-bool locate(Peer& owner, const RangeCheck& range, Location& location) noexcept {
-  return locate_here(owner, range, location);
+/// Whether atomics on this memory of ours are those of the processor.
+bool is_in_object(Engine& engine, const Location& own) noexcept {
+  if (own.object != kPartlyObject) return own.object != 0;
+  return engine.objects().find(own.address, sizeof(std::uint64_t)).object != 0;
 }
 
-bool write_memory(const Engine& engine, const Location& to, const std::byte* from,
-                  std::size_t size) noexcept {
-  if (to.direct != nullptr) [[likely]] {
-    copy_last_word_last(to.direct, from, size);
-    return true;
-  }
-  if (size == 0) return true;
-  if (to.owner->memory_path() == MemoryPath::process) return write_process(to, from, size);
-  return relay_write(engine, *to.owner, to.address, from, size);
+std::uint64_t atomic_here(std::byte* word, const AtomicWork& work) noexcept {
+  return work.is_swap ? atomic_compare_swap(word, work.compare_add, work.swap)
+                      : atomic_fetch_add(word, work.compare_add);
 }
 
-bool read_memory(const Engine& engine, const Location& from, std::byte* to,
-                 std::size_t size) noexcept {
-  if (from.direct != nullptr) [[likely]] {
-    copy_last_word_last(to, from.direct, size);
-    return true;
-  }
-  if (size == 0) return true;
-  if (from.owner->memory_path() == MemoryPath::process) return read_process(from, to, size);
-  return relay_read(engine, *from.owner, from.address, to, size);
-}
-
-bool atomic_memory(Engine& engine, const Location& at, const AtomicWork& work,
-                   std::uint64_t& old) noexcept {
-  if (at.direct != nullptr && at.shared_object) {
-    old = work.is_swap ? atomic_compare_swap(at.direct, work.compare_add, work.swap)
-                       : atomic_fetch_add(at.direct, work.compare_add);
-    return true;
-  }
-  // Memory that not every process maps: read, change, write under the owner's lock. Its owner's
-  // own requests take the same way, so that all of them see each other.
+/// Memory that is in no object: read, change, write under the owner's lock. Its owner's own
+/// requests take the same way, so that all of them see each other.
+Copied atomic_under_lock(Engine& engine, const Location& at, const AtomicWork& work,
+                         std::uint64_t& old) noexcept {
   Word& lock = at.owner->segment().atomics;
-  if (acquire(lock, engine.tag(), engine.peers()) == Acquired::no) return false;
+  if (acquire(lock, engine.tag(), engine.peers(), kAtomicsPatience) == Acquired::no)
+    return Copied::not_now;
   auto* const bytes = reinterpret_cast<std::byte*>(&old);
-  bool done = read_memory(engine, at, bytes, sizeof old);
-  if (done && (!work.is_swap || old == work.compare_add)) {
+  Copied done = read_memory(engine, at, bytes, sizeof old);
+  if (done == Copied::yes && (!work.is_swap || old == work.compare_add)) {
     const std::uint64_t updated = work.is_swap ? work.swap : old + work.compare_add;
     done = write_memory(engine, at, reinterpret_cast<const std::byte*>(&updated), sizeof updated);
   }
   release(lock);
   return done;
+}
+
+}  // namespace
+
+bool locate(Peer& owner, const RangeCheck& range, Location& location) noexcept {
+  return locate_here(owner, range, location);
+}
+
+bool locate_served(Engine& engine, std::uint32_t key, std::uint64_t address, std::uint64_t length,
+                   Location& location) noexcept {
+  const SharedRegion& region = engine.own().trusted_regions()[region_index(key)];
+  if (key == 0 || region.key.load(std::memory_order_acquire) != key) return false;
+  const std::uint64_t offset = address - region.address;
+  if (address < region.address || offset > region.length || length > region.length - offset)
+    return false;
+  location = {.direct = reinterpret_cast<std::byte*>(address),
+              .address = address,
+              .owner = &engine.peers().self(),
+              .object = region.object,
+              .key = key};
+  return true;
+}
+
+Copied write_memory(Engine& engine, const Location& to, const std::byte* from,
+                    std::size_t size) noexcept {
+  if (to.direct != nullptr) [[likely]] {
+    copy_last_word_last(to.direct, from, size);
+    return Copied::yes;
+  }
+  if (size == 0) return Copied::yes;
+  if (to.owner->memory_path() == MemoryPath::process) return write_process(to, from, size);
+  return relay_write(engine, to, from, size);
+}
+
+Copied read_memory(Engine& engine, const Location& from, std::byte* to, std::size_t size) noexcept {
+  if (from.direct != nullptr) [[likely]] {
+    copy_last_word_last(to, from.direct, size);
+    return Copied::yes;
+  }
+  if (size == 0) return Copied::yes;
+  if (from.owner->memory_path() == MemoryPath::process) return read_process(from, to, size);
+  return relay_read(engine, from, to, size);
+}
+
+Copied atomic_memory(Engine& engine, const Location& at, const AtomicWork& work,
+                     std::uint64_t& old) noexcept {
+  const bool is_own = at.owner->is_self();
+  if (is_own ? is_in_object(engine, at) : at.direct != nullptr) {
+    old = atomic_here(at.direct, work);
+    return Copied::yes;
+  }
+  // In an object that we cannot map, or partly in one: only the owner can. So can it where we reach
+  // its memory only through it.
+  if (!is_own && (at.object != 0 || at.owner->memory_path() == MemoryPath::relay))
+    return relay_atomic(engine, at, work, old);
+  return atomic_under_lock(engine, at, work, old);
 }
 
 }  // namespace verbatim::engine

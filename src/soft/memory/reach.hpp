@@ -1,6 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
 /// \file Reaching registered memory: who may touch it, and how it is copied from here.
+///
+/// Owns nothing. Called by the thread that runs a request, under its queue pair's lock and from
+/// inside the responder's queue pair. locate_here() is hot and takes no lock; copies that go
+/// through the owner may wait for it (relay.hpp), and atomics on memory that is in no object take
+/// the owner's `atomics` lock (tagged, with a bound; inside it the system is called, nothing
+/// locked).
+///
+/// Atomics are atomic whichever way each requester takes: on a word in a memory object all of them
+/// are the processor's, done by who maps it, else by the owner; on any other word all of them are
+/// done under the owner's lock, by the owner's threads too.
+#include <chrono>
 #include <cstdint>
 
 #include "soft/memory/location.hpp"
@@ -25,8 +36,9 @@ struct RangeCheck {
 /// The same, for the path that most requests take: nothing of it is in memory there.
 [[gnu::always_inline]] inline bool locate_here(Peer& owner, const RangeCheck& range,
                                                Location& location) noexcept {
-  const std::uint32_t index = range.key >> 8;
-  if (index >= kRegions || range.key == 0) return false;
+  const std::uint32_t index = region_index(range.key);
+  // Beyond what is backed there is SIGBUS where /dev/shm is full.
+  if (index >= owner.region_count() || range.key == 0) return false;
   const SharedRegion& region = owner.region(index);
   if (region.key.load(std::memory_order_acquire) != range.key || region.domain != range.domain ||
       (region.access & range.access) != range.access)
@@ -38,36 +50,43 @@ struct RangeCheck {
   if (range.address < base || offset > length || range.length > length - offset) return false;
   location.owner = &owner;
   location.address = region.address + offset;
+  location.key = range.key;
   const std::uint32_t object = region.object;
-  location.shared_object = object != 0;
+  location.object = object;
   if (owner.is_self()) {
     location.direct = reinterpret_cast<std::byte*>(location.address);
     return true;
   }
   if (object == 0 || object > kMemoryObjects) return true;
-  if (std::byte* const mapped = owner.object(object - 1)) {
+  if (const Window* const window = owner.window(object - 1)) {
     const std::uint64_t at = region.object_offset + offset;
-    // The owner's own numbers, but they lie where others can write.
-    const std::uint64_t bytes = owner.object_bytes(object - 1);
-    if (at > bytes || range.length > bytes - at) return false;
-    location.direct = mapped + at;
+    // The owner's own numbers, but it may lie.
+    if (at > window->bytes || range.length > window->bytes - at) return false;
+    location.direct = window->address + at;
   }
   return true;
 }
 
-/// Copies. False: the memory cannot be reached (its owner is gone, or it is unmapped).
-[[nodiscard]] bool write_memory(const Engine& engine, const Location& to, const std::byte* from,
-                                std::size_t size) noexcept;
-[[nodiscard]] bool read_memory(const Engine& engine, const Location& from, std::byte* to,
-                               std::size_t size) noexcept;
+/// Our own memory, for a request that the helper serves; by its address here, and by its key as it
+/// was registered.
+[[nodiscard]] bool locate_served(Engine& engine, std::uint32_t key, std::uint64_t address,
+                                 std::uint64_t length, Location& location) noexcept;
 
+/// Copies. `no`: the memory cannot be reached (its owner is gone, or it is unmapped).
+[[nodiscard]] Copied write_memory(Engine& engine, const Location& to, const std::byte* from,
+                                  std::size_t size) noexcept;
+[[nodiscard]] Copied read_memory(Engine& engine, const Location& from, std::byte* to,
+                                 std::size_t size) noexcept;
+
+/// How long an atomic waits for its lock: longer than any holder that runs takes.
+inline constexpr std::chrono::milliseconds kAtomicsPatience{50};
 /// A 64-bit atomic; `compare` and `swap` for compare-and-swap, `add` otherwise. The old value.
 struct AtomicWork {
   bool is_swap;
   std::uint64_t compare_add;
   std::uint64_t swap;
 };
-[[nodiscard]] bool atomic_memory(Engine& engine, const Location& at, const AtomicWork& work,
-                                 std::uint64_t& old) noexcept;
+[[nodiscard]] Copied atomic_memory(Engine& engine, const Location& at, const AtomicWork& work,
+                                   std::uint64_t& old) noexcept;
 
 }  // namespace verbatim::engine

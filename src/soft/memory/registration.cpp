@@ -5,10 +5,13 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <mutex>
 #include <new>
+#include <shared_mutex>
 
 #include "soft/memory/access_guard.hpp"
 #include "soft/memory/memory_object.hpp"
+#include "soft/memory/relay.hpp"
 #include "soft/shared/changes.hpp"
 #include "soft/shared/engine.hpp"
 #include "soft/shared/objects.hpp"
@@ -46,21 +49,6 @@ bool is_mapped(void* address, std::size_t length, bool writable) noexcept {
   return errno == EINVAL && maps_allow(start, end, writable);
 }
 
-}  // namespace
-
-bool is_registered(Engine& engine, std::uint64_t address, std::uint64_t length) noexcept {
-  for (std::uint32_t index = 0; index < kRegions; ++index) {
-    if (engine.regions.at(index) == nullptr) continue;
-    const SharedRegion& region = engine.own().trusted_regions()[index];
-    const std::uint64_t offset = address - region.address;
-    if (address >= region.address && offset <= region.length && length <= region.length - offset)
-      return true;
-  }
-  return false;
-}
-
-namespace {
-
 /// Why a registration would be refused, as an errno; 0: it would not.
 int check_registration(void* address, std::size_t length, unsigned access) noexcept {
   const unsigned remote_writes = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
@@ -70,18 +58,24 @@ int check_registration(void* address, std::size_t length, unsigned access) noexc
   return is_mapped(address, length, (access & IBV_ACCESS_LOCAL_WRITE) != 0) ? 0 : EFAULT;
 }
 
-/// Keys that the region has not had yet: requests with the old ones are refused.
-void new_key(Engine& engine, ibv_mr& raw) noexcept {
-  // The tag differs from the last one in this place, so a stale key is found out.
-  const std::uint32_t tag = (engine.region_tags[raw.handle % 1024].fetch_add(1) + 1) & 0xff;
-  raw.lkey = raw.rkey = raw.handle << 8 | tag;
+/// Keys that the region has not had yet: requests with the old ones are refused. The tag counts up
+/// in each place of the table, and places are used in turn (IndexTable: a window of 64 at least),
+/// so a key comes round after millions of registrations. It begins anywhere: a key of the process
+/// that had the slot before means nothing.
+void new_key(Engine& engine, Region& region) noexcept {
+  std::uint32_t& tag = region.trusted->tag;
+  if (tag == 0) tag = (engine.tag() * 0x9e3779b9u ^ region.raw.handle * 0x85ebca6bu) >> 16;
+  tag = (tag + 1) & ((1u << kRegionTagBits) - 1);
+  if (tag == 0) tag = 1;
+  region.raw.lkey = region.raw.rkey = region_key(region.raw.handle, tag);
 }
 
 /// Writes what the public structure says, and the rest, where requesters look.
-void publish(Region& region, std::uint64_t base, unsigned access) noexcept {
+void publish(Engine& engine, Region& region, std::uint64_t base, unsigned access) noexcept {
   const ibv_mr& raw = region.raw;
   const auto address = reinterpret_cast<std::uintptr_t>(raw.addr);
-  const auto [object, offset] = object_of(address, raw.length);
+  const auto [object, offset] = engine.objects().find(address, raw.length);
+  engine.segment().region_marks[raw.handle].store(0);  // Nothing is on its way to it yet.
   for (SharedRegion* const copy : {region.trusted, region.shared}) {
     copy->domain = reinterpret_cast<Domain*>(raw.pd)->id;
     copy->access = access;
@@ -94,18 +88,65 @@ void publish(Region& region, std::uint64_t base, unsigned access) noexcept {
   }
 }
 
+/// Waits for the requesters who may touch the region: inside a queue pair of its domain, or one
+/// that ended while a stopped process was inside.
+int wait_for_requesters(Engine& engine, const Region& region, std::uint32_t key) noexcept {
+  auto& domain = *reinterpret_cast<Domain*>(region.raw.pd);
+  {
+    const std::lock_guard lock{domain.mutex};
+    for (const std::uint32_t index : domain.queue_pairs)
+      if (const int busy = wait_for_requester(engine, engine.segment().queue_pairs[index], key))
+        return busy;
+  }
+  for (std::uint32_t i = 0; engine.ghost_count.load() != 0 && i < engine.receive_sides.end(); ++i) {
+    if (engine.receive_sides.at(i) != nullptr) continue;
+    SharedQueuePair* const ended = engine.self().queue_pair(i);
+    if (ended == nullptr) continue;
+    if (const int busy = wait_for_requester(engine, *ended, key)) return busy;
+  }
+  return 0;
+}
+
 /// Kills the key and waits for the requesters that saw it: they are inside one of the domain's
-/// queue pairs. Not 0: one of them does not leave, and the key is what it was.
+/// queue pairs. Small messages that wait in our rings are placed before our own copy of the key
+/// goes: they came while the memory was registered. Not 0: somebody does not leave, and the key is
+/// what it was.
 int revoke_key(Engine& engine, Region& region) noexcept {
-  region.trusted->key.store(0);
+  const std::uint32_t key = region.raw.rkey;
   region.shared->key.store(0);
   count_change(engine.segment());
-  const int busy = wait_for_requesters(engine, reinterpret_cast<Domain*>(region.raw.pd)->id);
+  wait_for_relay(engine);
+  int busy = wait_for_requesters(engine, region, key);
+  if (busy == 0) {
+    const std::shared_lock alive{engine.lifetime};
+    engine.settle();
+  }
+  region.trusted->key.store(0);
+  count_change(engine.segment());
+  if (busy == 0) busy = wait_for_requesters(engine, region, key);  // Threads of our own.
   if (busy != 0) {
-    region.trusted->key.store(region.raw.rkey);
-    region.shared->key.store(region.raw.rkey);
+    region.trusted->key.store(key);
+    region.shared->key.store(key);
   }
   return busy;
+}
+
+/// A place in the table that has memory behind it: an errno, or 0.
+int reserve_place(Engine& engine, std::uint32_t& index) noexcept {
+  index = engine.regions.reserve(2 + (engine.tag() >> 11) % 256);
+  if (index == kRegions) return ENOMEM;
+  const auto backed = engine.own().back_region(index);
+  if (backed) return 0;
+  engine.regions.remove(index);
+  return errno_of(backed.error());
+}
+
+/// Gives the region that place, and keys that nobody had before.
+void move_in(Engine& engine, Region& region, std::uint32_t index) noexcept {
+  region.trusted = &engine.own().trusted_regions()[index];
+  region.shared = &engine.segment().regions[index];
+  region.raw.handle = index;
+  new_key(engine, region);
 }
 
 }  // namespace
@@ -118,16 +159,12 @@ ibv_mr* register_memory(ibv_pd* raw_domain, void* address, std::size_t length, s
     return nullptr;
   }
   auto* const region = new (std::nothrow) Region{};
-  const std::uint32_t index =
-      region != nullptr ? engine.regions.reserve(2 + (engine.tag() >> 11) % 256) : kRegions;
-  if (index == kRegions || !engine.own().back(&engine.segment().regions[index], 64)) {
-    if (index != kRegions) engine.regions.remove(index);
+  std::uint32_t index = kRegions;
+  if (const int failed = region == nullptr ? ENOMEM : reserve_place(engine, index)) {
     delete region;
-    errno = ENOMEM;
+    errno = failed;
     return nullptr;
   }
-  region->trusted = &engine.own().trusted_regions()[index];
-  region->shared = &engine.segment().regions[index];
   region->raw = {.context = raw_domain->context,
                  .pd = raw_domain,
                  .addr = address,
@@ -135,10 +172,11 @@ ibv_mr* register_memory(ibv_pd* raw_domain, void* address, std::size_t length, s
                  .handle = index,
                  .lkey = 0,
                  .rkey = 0};
-  new_key(engine, region->raw);
-  publish(*region, base, access);
+  move_in(engine, *region, index);
+  publish(engine, *region, base, access);
   engine.regions.show(index, region);
   reinterpret_cast<Domain*>(raw_domain)->users.fetch_add(1);
+  engine.reclaim();
   return &region->raw;
 }
 
@@ -157,8 +195,12 @@ int reregister_memory(ibv_mr* raw, int flags, ibv_pd* new_domain, void* address,
     refused = EINVAL;
   if (refused == 0)
     refused = check_registration(moves ? address : raw->addr, moves ? length : raw->length, rights);
+  // To another place: in one alone the keys would come round soon.
+  std::uint32_t place = kRegions;
+  if (refused == 0 && moves) refused = reserve_place(engine, place);
   if (refused == 0) refused = revoke_key(engine, region);
   if (refused != 0) {
+    if (place != kRegions) engine.regions.remove(place);
     errno = refused;
     return IBV_REREG_MR_ERR_INPUT;
   }
@@ -174,9 +216,11 @@ int reregister_memory(ibv_mr* raw, int flags, ibv_pd* new_domain, void* address,
     base = (rights & IBV_ACCESS_ZERO_BASED) != 0 ? 0 : reinterpret_cast<std::uintptr_t>(address);
     // Other rights or another domain leave the keys as they are: drivers do that, and programs
     // rely on it.
-    new_key(engine, *raw);
+    engine.regions.remove(raw->handle);
+    move_in(engine, region, place);
   }
-  publish(region, base, rights);
+  publish(engine, region, base, rights);
+  if (moves) engine.regions.show(place, &region);
   return 0;
 }
 
@@ -187,6 +231,7 @@ int deregister_memory(ibv_mr* raw) noexcept {
   engine.regions.remove(raw->handle);
   reinterpret_cast<Domain*>(raw->pd)->users.fetch_sub(1);
   delete region;
+  engine.reclaim();
   return 0;
 }
 

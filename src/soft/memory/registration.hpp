@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
 /// \file Registered memory: the control verbs that make, change and end a region.
+///
+/// Owns the entries of the table of regions: the trusted copy for our own requests, and the one
+/// that peers read. Threads: any; a region is its program's to use from one at a time. Locks:
+/// `segment`, `objects`, `relay`, then `domain` while requesters are waited for (two seconds at
+/// most), then `lifetime` (shared) and `completer` while payloads are placed; one after the other.
+/// Not hot.
 #include <infiniband/verbs.h>
 
 #include <cstddef>
@@ -9,10 +15,6 @@
 namespace verbatim::engine {
 
 class Engine;
-
-/// Whether the range lies in one of our own regions, by its address here.
-[[nodiscard]] bool is_registered(Engine& engine, std::uint64_t address,
-                                 std::uint64_t length) noexcept;
 
 /// Control verbs.
 ibv_mr* register_memory(ibv_pd* domain, void* address, std::size_t length, std::uint64_t base,

@@ -3,94 +3,197 @@
 
 #include <algorithm>
 #include <chrono>
+#include <mutex>
 
 #include "soft/memory/copy.hpp"
-#include "soft/memory/registration.hpp"
+#include "soft/memory/reach.hpp"
 #include "soft/shared/engine.hpp"
 #include "soft/shared/tagged_lock.hpp"
 
 namespace verbatim::engine {
 namespace {
 
-enum State : std::uint32_t { idle, asked, done, failed };
-constexpr auto kPatience = std::chrono::seconds{2};
+using Clock = std::chrono::steady_clock;
+/// How long an owner may take; a helper thread wakes in a fraction of it.
+constexpr auto kPatience = std::chrono::milliseconds{50};
+/// How long one may take that has begun with an atomic: then nobody can tell whether it was done.
+constexpr auto kAtomicPatience = std::chrono::seconds{10};
+
+/// `turn`, taken apart.
+struct Turn {
+  std::uint64_t sequence;
+  RelayState state;
+
+  explicit Turn(std::uint64_t turn) noexcept
+      : sequence(turn >> 8), state(static_cast<RelayState>(turn & 0xff)) {}
+  Turn(std::uint64_t number, RelayState now) noexcept : sequence(number), state(now) {}
+  [[nodiscard]] std::uint64_t word() const noexcept {
+    return sequence << 8 | static_cast<std::uint64_t>(state);
+  }
+};
+
+bool is_under_way(RelayState state) noexcept {
+  return state == RelayState::asked || state == RelayState::busy;
+}
+
+/// Until the box is neither asked nor busy, or the time is over, or the owner dead: the last turn
+/// that was seen.
+Turn wait_for_answer(Engine& engine, Peer& owner, Clock::duration patience) noexcept {
+  LongWord& turn = owner.segment().relay.turn;
+  const auto end = Clock::now() + patience;
+  for (Backoff backoff;; backoff.wait()) {
+    const Turn seen{turn.load(std::memory_order_acquire)};
+    if (!is_under_way(seen.state)) return seen;
+    if (backoff.rounds() % 64 != 63) continue;
+    answer_relay(engine);  // The owner may be waiting for us.
+    if (Clock::now() > end || !owner.is_alive()) return seen;
+  }
+}
+
+/// Takes back what is asked, and waits for what is busy. Afterwards the box is at rest, or the
+/// owner does not finish in time.
+Turn bring_to_rest(Engine& engine, Peer& owner, Clock::duration patience) noexcept {
+  LongWord& turn = owner.segment().relay.turn;
+  std::uint64_t seen = turn.load(std::memory_order_acquire);
+  if (Turn{seen}.state == RelayState::asked &&
+      turn.compare_exchange_strong(seen, Turn{Turn{seen}.sequence, RelayState::idle}.word()))
+    return Turn{Turn{seen}.sequence, RelayState::idle};
+  return wait_for_answer(engine, owner, patience);
+}
 
 struct Piece {
-  bool write;
+  RelayWork work;
+  std::uint32_t key;
   std::uint64_t address;
   std::byte* data;
   std::size_t size;
+  AtomicWork atomic;
 };
 
-/// One request and its answer. The box is ours while we hold its lock.
-bool exchange_piece(Peer& peer, const Piece& piece) noexcept {
-  RelayBox& box = peer.segment().relay;
-  box.write = piece.write ? 1 : 0;
-  box.length = static_cast<std::uint32_t>(piece.size);
-  box.address = piece.address;
-  if (piece.write) copy_bytes(box.data, piece.data, piece.size);
-  box.state.store(asked, std::memory_order_release);
-  peer.ring_doorbell();
-  const auto start = std::chrono::steady_clock::now();
-  Backoff backoff;
-  std::uint32_t state = asked;
-  while ((state = box.state.load(std::memory_order_acquire)) == asked) {
-    backoff.wait();
-    if (backoff.rounds() % 256 == 0 &&
-        (!peer.is_alive() || std::chrono::steady_clock::now() - start > kPatience))
-      break;
-  }
-  box.state.store(idle);
-  if (state != done) return false;
-  if (!piece.write) copy_last_word_last(piece.data, box.data, piece.size);
-  return true;
+bool is_atomic(RelayWork work) noexcept {
+  return work == RelayWork::fetch_add || work == RelayWork::compare_swap;
 }
 
-bool exchange_all(const Engine& engine, Peer& peer, Piece whole) noexcept {
-  auto& peers = const_cast<Engine&>(engine).peers();
-  RelayBox& box = peer.segment().relay;
-  if (acquire(box.lock, engine.tag(), peers, kPatience) == Acquired::no) return false;
-  bool good = true;
-  while (good && whole.size > 0) {
-    const std::size_t size = std::min(whole.size, sizeof box.data);
-    good = exchange_piece(peer, {whole.write, whole.address, whole.data, size});
-    whole.address += size;
-    whole.data += size;
-    whole.size -= size;
+void write_request(RelayBox& box, const Piece& piece) noexcept {
+  box.work = piece.work;
+  box.key = piece.key;
+  box.length = static_cast<std::uint32_t>(piece.size);
+  box.address = piece.address;
+  box.compare_add = piece.atomic.compare_add;
+  box.swap = piece.atomic.swap;
+  if (piece.work == RelayWork::write) copy_bytes(box.data, piece.data, piece.size);
+}
+
+void take_answer(const RelayBox& box, const Piece& piece) noexcept {
+  if (piece.work == RelayWork::read) copy_last_word_last(piece.data, box.data, piece.size);
+  if (is_atomic(piece.work))
+    *reinterpret_cast<std::uint64_t*>(piece.data) = __atomic_load_n(&box.old, __ATOMIC_RELAXED);
+}
+
+/// One request and its answer. The box is ours while we hold its lock.
+Copied exchange_piece(Engine& engine, Peer& owner, const Piece& piece) noexcept {
+  RelayBox& box = owner.segment().relay;
+  const Turn rest = bring_to_rest(engine, owner, kPatience);
+  if (is_under_way(rest.state)) return owner.is_alive() ? Copied::not_now : Copied::no;
+  write_request(box, piece);
+  const Turn ours{rest.sequence + 1, RelayState::asked};
+  box.turn.store(ours.word(), std::memory_order_release);
+  owner.ring_doorbell();
+  Turn answer = wait_for_answer(engine, owner, kPatience);
+  if (is_under_way(answer.state))
+    answer = bring_to_rest(engine, owner, is_atomic(piece.work) ? kAtomicPatience : kPatience);
+  if (answer.sequence != ours.sequence) return Copied::no;  // Somebody scribbles.
+  switch (answer.state) {
+    case RelayState::done: take_answer(box, piece); return Copied::yes;
+    case RelayState::idle:
+    case RelayState::later: return owner.is_alive() ? Copied::not_now : Copied::no;
+    case RelayState::busy:
+      // The owner was stopped in the middle. A copy may be repeated; an atomic must not be.
+      return is_atomic(piece.work) || !owner.is_alive() ? Copied::no : Copied::not_now;
+    case RelayState::asked:
+    case RelayState::failed: break;
+  }
+  return Copied::no;
+}
+
+Copied exchange_all(Engine& engine, Peer& owner, Piece whole) noexcept {
+  RelayBox& box = owner.segment().relay;
+  if (acquire(box.lock, engine.tag(), engine.peers(), kPatience) == Acquired::no)
+    return Copied::not_now;
+  Copied result = Copied::yes;
+  while (result == Copied::yes && whole.size > 0) {
+    Piece piece = whole;
+    piece.size = std::min(whole.size, sizeof box.data);
+    result = exchange_piece(engine, owner, piece);
+    whole.address += piece.size;
+    whole.data += piece.size;
+    whole.size -= piece.size;
   }
   release(box.lock);
-  return good;
+  return result;
+}
+
+/// What a request asks for, copied out of the box: its writer may be any process of this user.
+RelayState serve(Engine& engine, RelayBox& box) noexcept {
+  const RelayWork work = box.work;
+  const std::size_t size = box.length;
+  const std::uint64_t address = box.address;
+  if (size > sizeof box.data || (is_atomic(work) && size != sizeof(std::uint64_t)))
+    return RelayState::failed;
+  const std::lock_guard lock{engine.relay_lock};
+  // A peer could ask for any address: only what is registered is served.
+  Location location;
+  if (!locate_served(engine, box.key, address, size, location)) return RelayState::failed;
+  switch (work) {
+    case RelayWork::write: copy_last_word_last(location.direct, box.data, size); break;
+    case RelayWork::read: copy_bytes(box.data, location.direct, size); break;
+    case RelayWork::fetch_add:
+    case RelayWork::compare_swap: {
+      if (address % sizeof(std::uint64_t) != 0) return RelayState::failed;
+      std::uint64_t old = 0;
+      const Copied done = atomic_memory(
+          engine, location, {work == RelayWork::compare_swap, box.compare_add, box.swap}, old);
+      if (done != Copied::yes) return done == Copied::no ? RelayState::failed : RelayState::later;
+      __atomic_store_n(&box.old, old, __ATOMIC_RELAXED);
+      break;
+    }
+    default: return RelayState::failed;
+  }
+  return RelayState::done;
 }
 
 }  // namespace
 
-bool relay_write(const Engine& engine, Peer& to, std::uint64_t address, const std::byte* from,
-                 std::size_t size) noexcept {
-  return exchange_all(engine, to, {true, address, const_cast<std::byte*>(from), size});
+Copied relay_write(Engine& engine, const Location& to, const std::byte* from,
+                   std::size_t size) noexcept {
+  return exchange_all(
+      engine, *to.owner,
+      {RelayWork::write, to.key, to.address, const_cast<std::byte*>(from), size, {}});
 }
 
-bool relay_read(const Engine& engine, Peer& from, std::uint64_t address, std::byte* to,
-                std::size_t size) noexcept {
-  return exchange_all(engine, from, {false, address, to, size});
+Copied relay_read(Engine& engine, const Location& from, std::byte* to, std::size_t size) noexcept {
+  return exchange_all(engine, *from.owner, {RelayWork::read, from.key, from.address, to, size, {}});
+}
+
+Copied relay_atomic(Engine& engine, const Location& at, const AtomicWork& work,
+                    std::uint64_t& old) noexcept {
+  return exchange_all(engine, *at.owner,
+                      {work.is_swap ? RelayWork::compare_swap : RelayWork::fetch_add, at.key,
+                       at.address, reinterpret_cast<std::byte*>(&old), sizeof old, work});
 }
 
 void answer_relay(Engine& engine) noexcept {
   RelayBox& box = engine.segment().relay;
-  if (box.state.load(std::memory_order_acquire) != asked) return;
-  const std::size_t size = box.length;
-  const std::uint64_t address = box.address;
-  // A peer could ask for any address: only what is registered is served.
-  if (size > sizeof box.data || !is_registered(engine, address, size)) {
-    box.state.store(failed, std::memory_order_release);
+  std::uint64_t asked = box.turn.load(std::memory_order_acquire);
+  const Turn turn{asked};
+  if (turn.state != RelayState::asked) return;
+  // Claimed: from here on it cannot be taken back, nor another request be put in its place.
+  if (!box.turn.compare_exchange_strong(asked, Turn{turn.sequence, RelayState::busy}.word()))
     return;
-  }
-  auto* const memory = reinterpret_cast<std::byte*>(address);
-  if (box.write != 0) {
-    copy_last_word_last(memory, box.data, size);
-  } else {
-    copy_bytes(box.data, memory, size);
-  }
-  box.state.store(done, std::memory_order_release);
+  const RelayState answer = serve(engine, box);
+  box.turn.store(Turn{turn.sequence, answer}.word(), std::memory_order_release);
 }
+
+void wait_for_relay(Engine& engine) noexcept { const std::lock_guard lock{engine.relay_lock}; }
 
 }  // namespace verbatim::engine

@@ -1,23 +1,46 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file Copying where the kernel denies access to the peer's memory: the peer's helper copies.
+/// \file Work on memory that only its owner reaches: the owner's helper copies, or does the atomic.
 ///
 /// Slow (a thread wakes for each piece), but it works in every container.
+///
+/// A requester locks the owner's box, writes its request and asks; the owner claims the request,
+/// does it and answers. Each request has a number, so an answer is to that one. A requester that
+/// gives up takes the request back, which fails only if the owner has claimed it; then it waits for
+/// the answer, because what was claimed may be done. A box whose requester was killed is brought to
+/// rest by the next one in the same way. An owner that does not answer in time is `not_now`: it may
+/// be stopped, and the ack timers say for how long that is good.
+///
+/// Threads: a requester is any thread that runs a request, under its queue pair's lock; who answers
+/// is the helper, or a thread that waits for an answer itself (two processes may ask each other).
+/// Locks: the box's lock (tagged; held for one request of any length), taken with a bound; the
+/// answering side holds `relay` from the check of the key to the end of the work, inside it the
+/// owner's `atomics` with a bound; who revokes a key takes `relay` once. Not hot.
+///
+/// Owns nothing: the box is in the owner's segment.
 #include <cstddef>
 #include <cstdint>
 
-#include "soft/shared/peer.hpp"
+#include "soft/memory/location.hpp"
 
 namespace verbatim::engine {
 
 class Engine;
+struct AtomicWork;
 
-[[nodiscard]] bool relay_write(const Engine& engine, Peer& to, std::uint64_t address,
-                               const std::byte* from, std::size_t size) noexcept;
-[[nodiscard]] bool relay_read(const Engine& engine, Peer& from, std::uint64_t address,
-                              std::byte* to, std::size_t size) noexcept;
+[[nodiscard]] Copied relay_write(Engine& engine, const Location& to, const std::byte* from,
+                                 std::size_t size) noexcept;
+[[nodiscard]] Copied relay_read(Engine& engine, const Location& from, std::byte* to,
+                                std::size_t size) noexcept;
+/// `no` also where the owner was stopped while it did it: it may have been done, and is not to be
+/// repeated.
+[[nodiscard]] Copied relay_atomic(Engine& engine, const Location& at, const AtomicWork& work,
+                                  std::uint64_t& old) noexcept;
 
 /// The owner's side: serves a waiting request, if there is one.
 void answer_relay(Engine& engine) noexcept;
+
+/// After a key was revoked: until no request is served that saw it.
+void wait_for_relay(Engine& engine) noexcept;
 
 }  // namespace verbatim::engine

@@ -1,35 +1,56 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-#include "soft/memory/pieces.hpp"
+// Datagrams: each names its destination.
+#include "soft/requester/collect.hpp"
 #include "soft/requester/execute.hpp"
-#include "soft/responder/deliver.hpp"
+#include "soft/shared/addresses.hpp"
 #include "soft/shared/engine.hpp"
 #include "soft/shared/tagged_lock.hpp"
 
 namespace verbatim::engine {
+namespace {
 
-/// A datagram that cannot be delivered is lost, and that is not an error of the sender's.
+/// The header that precedes a datagram in its receive buffer.
+ibv_grh header_of(const QueuePair& from, const ibv_ah_attr& to, std::uint64_t payload) noexcept {
+  ibv_grh header{};
+  header.version_tclass_flow = __builtin_bswap32(0x60000000u);
+  header.paylen = __builtin_bswap16(static_cast<std::uint16_t>(payload));
+  header.next_hdr = 0x1b;
+  header.hop_limit = to.grh.hop_limit;
+  header.sgid = from.context->device->gid;
+  header.dgid = to.is_global != 0 ? to.grh.dgid : from.context->device->gid;
+  return header;
+}
+
+bool takes(const SharedQueuePair& target, std::uint32_t number, std::uint32_t device,
+           std::uint32_t key) noexcept {
+  const std::uint32_t state = target.state.load();
+  return (state == IBV_QPS_RTR || state == IBV_QPS_RTS) && target.number == number &&
+         target.type == IBV_QPT_UD && target.device == device && target.queue_key == key;
+}
+
+}  // namespace
+
 Outcome datagram(QueuePair& from, const ibv_send_wr& request) noexcept {
   Pieces pieces;
   if (const auto status = collect(from, request, 0, pieces)) return done(status);
   const Outcome sent = done(IBV_WC_SUCCESS, static_cast<std::uint32_t>(pieces.total));
   const std::uint32_t number = request.wr.ud.remote_qpn;
-  Peer* const peer = from.engine->peers().find(slot_of(number));
-  if (peer == nullptr) return sent;
-  SharedQueuePair& target = peer->segment().queue_pairs[index_of(number)];
-  Word& lock = target.receives.lock;
-  if (acquire(lock, from.engine->tag(), from.engine->peers()) == Acquired::no) return sent;
-  const std::uint32_t state = target.state.load();
-  SharedReceives* const receives = receives_of(peer->segment(), target);
+  const ibv_ah_attr& address = reinterpret_cast<const AddressHandle*>(request.wr.ud.ah)->attributes;
+  Engine& engine = *from.engine;
+  const PeerRef peer = engine.peers().find(slot_of(number));
+  SharedQueuePair* const target = peer ? peer->queue_pair(index_of(number)) : nullptr;
+  if (target == nullptr) return sent;
+  const TaggedGuard guard{target->receives.lock, engine.tag(), engine.peers(), LockRank::datagrams};
   const std::uint32_t key = (request.wr.ud.remote_qkey & 0x80000000u) != 0
                                 ? from.attributes.qkey
                                 : request.wr.ud.remote_qkey;
-  Outcome outcome = sent;
-  if (receives != nullptr && (state == IBV_QPS_RTR || state == IBV_QPS_RTS) &&
-      target.number == number && target.type == IBV_QPT_UD && target.queue_key == key) {
-    outcome = deliver_in_turn(from, {*peer, target, *receives, true}, request, pieces);
-  }
-  release(lock);
-  return outcome.verdict == Verdict::done && outcome.status == IBV_WC_LOC_LEN_ERR ? outcome : sent;
+  if (!guard || !takes(*target, number, device_of(address, from.lid == 0), key)) return sent;
+  target->receives.touching.store(0);
+  const ibv_grh header = header_of(from, address, pieces.total);
+  Delivery fresh;
+  // What cannot be delivered is lost, unless it was wrong before it left.
+  static_cast<void>(deliver(from.sender(), {*peer, *target, fresh, &header}, request, pieces));
+  return sent;
 }
 
 }  // namespace verbatim::engine

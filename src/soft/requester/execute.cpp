@@ -24,13 +24,13 @@ Outcome run(QueuePair& from, const ibv_send_wr& request, Visit& visit) noexcept 
 
 Outcome execute(QueuePair& from, const ibv_send_wr& request, Visit& visit) noexcept {
   if (from.raw.qp_type == IBV_QPT_UD) return datagram(from, request);
-  if (from.target == nullptr) return not_ready();
+  if (from.route.target == nullptr) return not_ready();
   Outcome outcome = run(from, request, visit);
   // Before a success is told, or a failure explained.
   const bool told = is_told(from, request) || outcome.verdict != Verdict::done ||
                     outcome.status != IBV_WC_SUCCESS;
   // A copy into the memory of a dead process succeeds; only the kernel knows better.
-  if (told && !from.peer->seems_alive()) [[unlikely]]
+  if (told && !from.route.peer->seems_alive()) [[unlikely]]
     outcome = done(IBV_WC_RETRY_EXC_ERR);
   if (from.raw.qp_type == IBV_QPT_RC) [[likely]]
     return outcome;

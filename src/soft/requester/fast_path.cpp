@@ -2,6 +2,7 @@
 #include "soft/requester/fast_path.hpp"
 
 #include "soft/faults/hook.hpp"
+#include "soft/memory/reach.hpp"
 #include "soft/shared/engine.hpp"
 
 namespace verbatim::engine {
@@ -10,7 +11,7 @@ namespace {
 /// The whole region behind a key, if this may be done with it and it is mapped here.
 void add_range(KnownRanges& ranges, Peer& owner, std::uint32_t key, std::uint32_t domain,
                std::uint32_t access) noexcept {
-  const std::uint32_t index = key >> 8;
+  const std::uint32_t index = region_index(key);
   if (index >= kRegions) return;
   const SharedRegion& region = owner.region(index);
   const std::uint64_t base = region.base;
@@ -29,7 +30,7 @@ void learn(QueuePair& queue_pair, const ibv_send_wr& request, Visit& visit) noex
   if (!moves || request.num_sge != 1 || queue_pair.raw.qp_type != IBV_QPT_RC) return;
   // The counters first: what changes from here on makes them differ.
   const std::uint64_t own = own_changes.load();
-  const std::uint64_t peers = queue_pair.peer_changes->load();
+  const std::uint64_t peers = queue_pair.route.changes->load();
   if (is_unusual() || queue_pair.context->removed.load() || !visit.enter() || !visit.is_welcome())
     return;
   Known& known = queue_pair.known;
@@ -37,10 +38,20 @@ void learn(QueuePair& queue_pair, const ibv_send_wr& request, Visit& visit) noex
     known = {.own_changes = own, .peer_changes = peers, .writes = {}, .reads = {}};
   const bool reads = request.opcode == IBV_WR_RDMA_READ;
   KnownRoute& route = reads ? known.reads : known.writes;
-  const SharedQueuePair& target = *queue_pair.target;
+  std::byte* ignored = nullptr;
+  const ibv_sge& element = *request.sg_list;
+  // A request that went the long way for another reason: a full queue, mostly.
+  if (element.length > 0 &&
+      route.there.find(request.wr.rdma.rkey, request.wr.rdma.remote_addr, element.length, ignored))
+    return;
+  Peer& peer = *queue_pair.route.peer;
+  const SharedQueuePair& target = *queue_pair.route.target;
   const std::uint32_t right = reads ? IBV_ACCESS_REMOTE_READ : IBV_ACCESS_REMOTE_WRITE;
-  if ((target.access & right) != 0)
-    add_range(route.there, *queue_pair.peer, request.wr.rdma.rkey, target.domain, right);
+  const std::uint32_t key = request.wr.rdma.rkey;
+  // Memory that small messages are on their way to is looked at each time (is_unsettled).
+  if ((target.access & right) != 0 && request.sg_list->length > 0 &&
+      peer.segment().region_marks[region_index(key)].load() == 0)
+    add_range(route.there, peer, key, target.domain, right);
   if ((request.send_flags & IBV_SEND_INLINE) == 0)
     add_range(route.here, *queue_pair.self, request.sg_list->lkey, queue_pair.domain,
               reads ? IBV_ACCESS_LOCAL_WRITE : 0);

@@ -4,8 +4,7 @@
 #include <cerrno>
 #include <mutex>
 
-#include "soft/control/queue_pair.hpp"
-#include "soft/memory/access_guard.hpp"
+#include "soft/faults/hook.hpp"
 #include "soft/requester/execute.hpp"
 #include "soft/requester/fast_path.hpp"
 #include "soft/requester/retry.hpp"
@@ -57,8 +56,7 @@ bool start(QueuePair& queue_pair, const ibv_send_wr& request, std::uint32_t numb
            Visit& visit) noexcept {
   if (is_unusual()) [[unlikely]] {
     if (queue_pair.state() != IBV_QPS_ERR) return start_scripted(queue_pair, request, number);
-  } else if (queue_pair.state() == IBV_QPS_RTS &&
-             queue_pair.waiting_head == queue_pair.waiting_tail) [[likely]] {
+  } else if (queue_pair.state() == IBV_QPS_RTS && !queue_pair.has_waiting()) [[likely]] {
     const Outcome outcome = execute(queue_pair, request, visit);
     if (outcome.verdict != Verdict::done || outcome.byte_count > kLongCopy) visit.leave();
     if (outcome.verdict != Verdict::done) [[unlikely]]
@@ -87,6 +85,7 @@ int post_one(QueuePair& queue_pair, const ibv_send_wr& request, Visit& visit,
   if (start(queue_pair, request, queue_pair.posted++, visit)) [[unlikely]] {
     broken = true;
     queue_pair.set_state(IBV_QPS_ERR);
+    queue_pair.broken.store(true);
   }
   return 0;
 }
@@ -103,7 +102,7 @@ void tell(QueuePair& queue_pair, const ibv_send_wr& request) noexcept {
   int failed = 0;
   {
     const std::lock_guard lock{queue_pair.lock, std::adopt_lock};
-    Visit visit{queue_pair};
+    Visit visit{queue_pair.route};
     for (; requests != nullptr; requests = requests->next) {
       const Ran ran = run_at_once<Road::long_one>(queue_pair, *requests, visit);
       if (ran == Ran::to_tell) tell(queue_pair, *requests);
@@ -113,7 +112,7 @@ void tell(QueuePair& queue_pair, const ibv_send_wr& request) noexcept {
     }
   }
   if (failed != 0) *rejected = requests;
-  if (broken) break_queue_pair(queue_pair);
+  if (broken) queue_pair.engine->call_own_attention();
   return failed;
 }
 
@@ -131,18 +130,52 @@ void tell(QueuePair& queue_pair, const ibv_send_wr& request) noexcept {
   return post_list(queue_pair, requests, rejected);
 }
 
+/// As tell_and_post(), if the peer of the first lives. If not, the long way runs it once more, and
+/// finds out.
+[[gnu::noinline]] int ask_and_post(QueuePair& queue_pair, ibv_send_wr* requests,
+                                   ibv_send_wr** rejected) noexcept {
+  if (!queue_pair.route.peer->seems_alive()) [[unlikely]] {
+    --queue_pair.posted;
+    queue_pair.known.forget();
+    return post_list(queue_pair, requests, rejected);
+  }
+  const bool pushed = try_push_own(*queue_pair.send_queue, [&](OwnCompletion& own) {
+    fill_send(own, queue_pair, requests->wr_id, queue_pair.posted - 1,
+              kCompletedOpcode[requests->opcode], kWordBytes);
+  });
+  if (!pushed || requests->next != nullptr) [[unlikely]] {
+    if (!pushed) tell(queue_pair, *requests);
+    return post_list(queue_pair, requests->next, rejected);
+  }
+  queue_pair.lock.unlock();
+  return 0;
+}
+
+/// As post_send(), when as many are posted as there was known to be room for: the poller may have
+/// freed some since. The lock is held.
+[[gnu::noinline]] int renew_and_post(QueuePair& queue_pair, ibv_send_wr* requests,
+                                     ibv_send_wr** rejected) noexcept {
+  if (is_full(queue_pair)) return post_list(queue_pair, requests, rejected);
+  queue_pair.lock.unlock();
+  return post_send(&queue_pair.raw, requests, rejected);
+}
+
 }  // namespace
 
 // One small request like one before it is a straight line; all else is for post_list.
 int post_send(ibv_qp* raw, ibv_send_wr* requests, ibv_send_wr** rejected) noexcept {
   QueuePair& queue_pair = QueuePair::of(raw);
-  if (requests == nullptr) return 0;
+  if (requests == nullptr) [[unlikely]]
+    return 0;
   if (!queue_pair.lock.try_lock()) [[unlikely]]
     return wait_and_post(queue_pair, requests, rejected);
-  Visit visit{queue_pair};
+  if (queue_pair.posted == queue_pair.full_at) [[unlikely]]
+    return renew_and_post(queue_pair, requests, rejected);
+  Visit visit{queue_pair.route};
   const Ran ran = run_at_once<Road::short_one>(queue_pair, *requests, visit);
   if (ran == Ran::no) [[unlikely]]
     return post_list(queue_pair, requests, rejected);
+  if (ran == Ran::to_ask) return ask_and_post(queue_pair, requests, rejected);
   if (ran == Ran::to_tell) [[unlikely]]
     return tell_and_post(queue_pair, requests, rejected);
   if (requests->next != nullptr) return post_list(queue_pair, requests->next, rejected);

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
 /// \file ibv_post_send.
+///
+/// Owns nothing. Any thread of the program. Takes `queue_pair`, and under it what execute.hpp says.
+/// Hot.
 #include <infiniband/verbs.h>
 
 namespace verbatim::engine {

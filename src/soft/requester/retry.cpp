@@ -6,8 +6,7 @@
 #include <mutex>
 #include <optional>
 
-#include "soft/control/events.hpp"
-#include "soft/memory/access_guard.hpp"
+#include "soft/faults/hook.hpp"
 #include "soft/requester/execute.hpp"
 #include "soft/requester/fast_path.hpp"
 #include "soft/shared/changes.hpp"
@@ -121,14 +120,15 @@ bool start_scripted(QueuePair& queue_pair, const ibv_send_wr& request,
   const Script script = next_operation();
   if (script.port_down_ns != 0) {
     take_port_down(now_ns() + script.port_down_ns);
-    raise_event(*queue_pair.context, IBV_EVENT_PORT_ERR, nullptr, 1);
+    queue_pair.context->cries.fetch_or(cry_port_down);
+    queue_pair.engine->call_own_attention();
   }
   if (script.overrun) overrun_queue(*queue_pair.send_queue);
   if (script.remove_device) {
     queue_pair.context->removed.store(true);
     own_changes.fetch_add(1);
-    raise_event(*queue_pair.context, IBV_EVENT_DEVICE_FATAL, nullptr);
-    queue_pair.engine->segment().attention.store(1);
+    queue_pair.context->cries.fetch_or(cry_removed);
+    queue_pair.engine->call_own_attention();
   }
   Waiting& waiting = keep(queue_pair, request, number);
   waiting.script = script;
@@ -149,16 +149,25 @@ bool start_later(QueuePair& queue_pair, const ibv_send_wr& request, std::uint32_
   return true;
 }
 
-std::uint64_t retry(QueuePair& queue_pair, std::vector<QueuePair*>& broken) noexcept {
-  // A poster holds this lock while it enters the list that our caller walks: do not wait for it.
+void tell_if_drained(QueuePair& queue_pair) noexcept {
+  if (!queue_pair.tell_drained || queue_pair.state() != IBV_QPS_SQD ||
+      queue_pair.waiting_head != queue_pair.drain_until)
+    return;
+  queue_pair.tell_drained = false;
+  queue_pair.drained.store(true);
+  queue_pair.engine->call_own_attention();
+}
+
+std::uint64_t retry(QueuePair& queue_pair) noexcept {
+  // Who holds this lock posts, and may be in a long copy: a poller does not wait for that.
   const std::unique_lock lock{queue_pair.lock, std::try_to_lock};
   if (!lock) return now_ns() + kBusyNs;
-  while (queue_pair.waiting_head != queue_pair.waiting_tail && queue_pair.state() == IBV_QPS_RTS) {
+  while (queue_pair.has_runnable()) {
     Waiting& waiting =
         queue_pair.waiting[queue_pair.waiting_head & (queue_pair.waiting_capacity - 1)];
     if (waiting.script.not_before_ns > now_ns()) return waiting.script.not_before_ns;
     const auto played = play(queue_pair, waiting);
-    Visit visit{queue_pair};
+    Visit visit{queue_pair.route};
     const Outcome outcome = played ? *played : execute(queue_pair, waiting.request, visit);
     ibv_wc_status status = outcome.status;
     if (outcome.verdict != Verdict::done) {
@@ -169,14 +178,15 @@ std::uint64_t retry(QueuePair& queue_pair, std::vector<QueuePair*>& broken) noex
     complete(queue_pair, waiting.request, waiting.number, status, outcome.byte_count);
     if (status == IBV_WC_SUCCESS) continue;
     queue_pair.set_state(IBV_QPS_ERR);
-    broken.push_back(&queue_pair);
+    queue_pair.broken.store(true);
   }
+  tell_if_drained(queue_pair);
   return 0;
 }
 
 void flush_sends(QueuePair& queue_pair) noexcept {
   const std::lock_guard lock{queue_pair.lock};
-  while (queue_pair.waiting_head != queue_pair.waiting_tail) {
+  while (queue_pair.has_waiting()) {
     const Waiting& waiting =
         queue_pair.waiting[queue_pair.waiting_head++ & (queue_pair.waiting_capacity - 1)];
     // A flushed request always completes, signaled or not.

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file Requests that could not finish when they were posted.
+/// \file Requests that could not finish when they were posted: kept, tried again, given up.
+///
+/// Owns nothing: what waits is the queue pair's. Posting threads keep requests, the helper and
+/// pollers (under `waiting`) try again, each under `queue_pair`. Not hot.
 #include <infiniband/verbs.h>
 
 #include <cstdint>
-#include <vector>
 
+#include "soft/requester/queue_pair.hpp"
 #include "soft/responder/outcome.hpp"
-#include "soft/shared/objects.hpp"
 
 namespace verbatim::engine {
 
@@ -24,8 +26,10 @@ void complete(QueuePair& queue_pair, const ibv_send_wr& request, std::uint32_t n
               ibv_wc_status status, std::uint32_t bytes) noexcept;
 
 /// Tries the requests that wait. When to look again (steady clock), or 0: none waits. A queue pair
-/// that breaks is added to `broken`; the caller flushes it when it holds no lock.
-std::uint64_t retry(QueuePair& queue_pair, std::vector<QueuePair*>& broken) noexcept;
+/// that breaks on one says so (QueuePair::broken); the caller flushes it when it holds no lock.
+std::uint64_t retry(QueuePair& queue_pair) noexcept;
+/// An event is due when a queue that is being drained (SQD) is empty. The lock is held.
+void tell_if_drained(QueuePair& queue_pair) noexcept;
 /// Completes every waiting request as flushed.
 void flush_sends(QueuePair& queue_pair) noexcept;
 

@@ -6,6 +6,8 @@
 /// state of two queue pairs. All of that changes rarely. So a queue pair keeps the answers, and two
 /// counters tell whether they still stand: whoever takes something away from requesters (an error,
 /// a deregistration, rights) changes the thing first and counts the change after it.
+///
+/// A member of the queue pair: used in the posting thread, under `queue_pair`. Hot.
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -53,7 +55,7 @@ class KnownRanges {
 
  private:
   static constexpr std::size_t kPlaces = 8;
-  static std::size_t place(std::uint32_t key) noexcept { return key >> 8 & (kPlaces - 1); }
+  static std::size_t place(std::uint32_t key) noexcept { return region_index(key) & (kPlaces - 1); }
   KnownRange ranges_[kPlaces];
 };
 

@@ -2,9 +2,9 @@
 #include "soft/responder/deliver.hpp"
 
 #include <algorithm>
-#include <cstring>
+#include <span>
 
-#include "soft/completer/shared_ring.hpp"
+#include "soft/memory/access_guard.hpp"
 #include "soft/memory/copy.hpp"
 #include "soft/memory/reach.hpp"
 #include "soft/shared/engine.hpp"
@@ -13,142 +13,250 @@
 namespace verbatim::engine {
 namespace {
 
-constexpr std::uint32_t kGrhBytes = 40;
-
 std::uint8_t receive_flags(const ibv_send_wr& request) noexcept {
   return request.opcode == IBV_WR_SEND_WITH_IMM || request.opcode == IBV_WR_RDMA_WRITE_WITH_IMM
              ? std::uint8_t{IBV_WC_WITH_IMM}
              : std::uint8_t{0};
 }
 
+/// Its owner may sleep, and be ourselves.
+void call_attention(const Sender& from, Peer& peer) noexcept {
+  if (peer.is_self())
+    from.engine.call_own_attention();
+  else
+    peer.call_attention();
+}
+
 /// After a receive was taken from a shared queue that is running low.
-void check_limit(Peer& peer, SharedReceives& receives, std::uint32_t taken) noexcept {
+void check_limit(const Sender& from, Peer& peer, SharedReceives& receives,
+                 std::uint32_t taken) noexcept {
   const std::uint32_t limit = receives.limit.load(std::memory_order_relaxed);
   if (limit == 0 || receives.posted.load() - taken >= limit) return;
   if (receives.limit.exchange(0) == 0) return;  // One event per arming.
   receives.limit_reached.store(1);
-  peer.call_attention();
+  call_attention(from, peer);
 }
 
-/// Copies the message straight into the receive's memory: too big to ride in the ring.
-bool place_directly(QueuePair& from, const Destination& to, const ReceiveSlot& slot,
-                    const Pieces& pieces, std::uint32_t skip) noexcept {
-  std::uint32_t piece = 0;
-  std::uint32_t done_of_piece = 0;
-  const std::uint32_t count = std::min(slot.count, kMaxElements);  // Others can change it.
-  for (std::uint32_t i = 0; i < count && piece < pieces.count; ++i) {
-    SharedElement element = slot.elements[i];
+void copy_receive(const RingView& ring, std::uint32_t number, TakenReceive& taken) noexcept {
+  const ReceiveSlot& slot = ring.slot(number);
+  taken.number = number;
+  taken.length = slot.length;
+  taken.count = std::min(slot.count, ring.max_elements);  // Others can change it.
+  std::copy_n(elements_of(slot), taken.count, taken.elements);
+}
+
+Outcome no_receive(const Sender& from, const Destination& to) noexcept {
+  to.known.ring.receives->starved.store(from.engine.tag());
+  return {Verdict::no_receive, IBV_WC_RNR_RETRY_EXC_ERR, 0, to.target.rnr_timer};
+}
+
+/// The next receive, which is ours until complete_receive(). Of the queue pair's own ring nobody
+/// else takes while we are inside; of a shared one the receive is marked as taken for this queue
+/// pair, so that it is not lost with us.
+Outcome take_receive(const Sender& from, const Destination& to, TakenReceive& taken) noexcept {
+  Delivery& known = to.known;
+  if (known.ring.receives == nullptr && !look_at(to.peer.segment(), to.target, known.ring))
+    return not_ready();
+  if (known.holds) [[unlikely]] {
+    taken = known.held;
+    return done(IBV_WC_SUCCESS);
+  }
+  std::uint32_t number = 0;
+  if (!known.ring.is_shared) [[likely]] {
+    const Found found = find_receive(known.ring, number);
+    if (found != Found::yes) [[unlikely]]
+      return found == Found::none ? no_receive(from, to) : not_ready();
+    copy_receive(known.ring, number, taken);
+    return done(IBV_WC_SUCCESS);
+  }
+  SharedReceives& receives = *known.ring.receives;
+  {
+    const TaggedGuard guard{receives.lock, from.engine.tag(), from.engine.peers(),
+                            LockRank::receive_ring};
+    if (!guard) return not_ready();
+    const Found found = find_receive(known.ring, number);
+    if (found != Found::yes) return found == Found::none ? no_receive(from, to) : not_ready();
+    copy_receive(known.ring, number, taken);
+    known.ring.slot(number).taker.store(index_of(to.target.number) + 1);
+    receives.taken.store(number + 1, std::memory_order_release);
+  }
+  check_limit(from, to.peer, receives, number + 1);
+  return done(IBV_WC_SUCCESS);
+}
+
+/// One element of a receive: memory of the responder's domain that may be written. What was found
+/// in order once is remembered, and small messages may be on their way to it from then on.
+bool may_fill(const Destination& to, const SharedElement& element) noexcept {
+  Delivery::Checked& place = to.known.checked[region_index(element.key) % Delivery::kChecked];
+  const std::uint64_t offset = element.address - place.base;
+  if (place.key == element.key && offset <= place.length && element.length <= place.length - offset)
+      [[likely]]
+    return true;
+  if (element.length == 0) return true;
+  Location ignored;
+  if (!locate(
+          to.peer,
+          {element.key, to.target.domain, IBV_ACCESS_LOCAL_WRITE, element.address, element.length},
+          ignored))
+    return false;
+  const std::uint32_t index = region_index(element.key);
+  if (!to.peer.is_self()) {
+    // By completion queue: who wants to see the memory as it is looks there (is_unsettled).
+    Word& mark = to.peer.segment().region_marks[index];
+    const std::uint32_t bit = 1u << (to.target.receive_queue % 32);
+    if ((mark.load() & bit) == 0) {
+      mark.fetch_or(bit);
+      to.peer.segment().changes.fetch_add(1);  // Whoever knows the region without this learns anew.
+    }
+  }
+  const SharedRegion& region = to.peer.region(index);
+  place = {element.key, region.base, region.length};
+  return true;
+}
+
+bool may_fill(const Destination& to, const TakenReceive& taken) noexcept {
+  for (std::uint32_t i = 0; i < taken.count; ++i)
+    if (!may_fill(to, taken.elements[i])) return false;
+  return true;
+}
+
+/// Bytes to be placed, in pieces, read from the beginning.
+class Source {
+ public:
+  explicit Source(const Pieces& pieces) noexcept : pieces_(pieces) {}
+  [[nodiscard]] std::span<const std::byte> next(std::uint32_t most) noexcept {
+    while (piece_ < pieces_.count && done_ == pieces_.all[piece_].size) {
+      ++piece_;
+      done_ = 0;
+    }
+    if (piece_ == pieces_.count) return {};
+    const std::uint32_t size = std::min(most, pieces_.all[piece_].size - done_);
+    const std::span<const std::byte> part{pieces_.all[piece_].data + done_, size};
+    done_ += size;
+    return part;
+  }
+
+ private:
+  const Pieces& pieces_;
+  std::uint32_t piece_ = 0;
+  std::uint32_t done_ = 0;
+};
+
+/// Copies the message straight into the receive's memory, behind `skip` bytes of it.
+Copied place_directly(const Sender& from, const Destination& to, const TakenReceive& taken,
+                      const Pieces& pieces, std::uint32_t skip) noexcept {
+  Source source{pieces};
+  std::uint64_t left = pieces.total;
+  for (std::uint32_t i = 0; i < taken.count && left > 0; ++i) {
+    SharedElement element = taken.elements[i];
     const std::uint32_t skipped = std::min(skip, element.length);
     skip -= skipped;
     element.address += skipped;
     element.length -= skipped;
+    if (element.length == 0) continue;
+    to.target.receives.touching.store(element.key, std::memory_order_relaxed);
     Location location;
-    if (element.length > 0 && !locate(to.peer,
-                                      {element.key, to.target.domain, IBV_ACCESS_LOCAL_WRITE,
-                                       element.address, element.length},
-                                      location))
-      return false;
-    while (element.length > 0 && piece < pieces.count) {
-      const std::uint32_t size = std::min(element.length, pieces.all[piece].size - done_of_piece);
-      if (!write_memory(*from.engine, location, pieces.all[piece].data + done_of_piece, size))
-        return false;
-      location.address += size;
-      if (location.direct != nullptr) location.direct += size;
+    if (!Visit::is_open(to.target) ||
+        !locate(to.peer,
+                {element.key, to.target.domain, IBV_ACCESS_LOCAL_WRITE, element.address,
+                 element.length},
+                location))
+      return Copied::no;
+    while (element.length > 0 && left > 0) {
+      const auto part = source.next(element.length);
+      const Copied copied = write_memory(from.engine, location, part.data(), part.size());
+      if (copied != Copied::yes) return copied;
+      const auto size = static_cast<std::uint32_t>(part.size());
+      location.advance(size);
       element.length -= size;
-      done_of_piece += size;
-      if (done_of_piece == pieces.all[piece].size) {
-        ++piece;
-        done_of_piece = 0;
-      }
+      left -= size;
     }
   }
-  return true;
+  return Copied::yes;
 }
 
-/// The header that precedes a datagram in its receive buffer.
-void write_grh(const QueuePair& from, const ibv_send_wr& request, std::uint64_t payload,
-               std::byte* header) noexcept {
-  const auto& to = *reinterpret_cast<const AddressHandle*>(request.wr.ud.ah);
-  ibv_grh grh{};
-  grh.version_tclass_flow = __builtin_bswap32(0x60000000u);
-  grh.paylen = __builtin_bswap16(static_cast<std::uint16_t>(payload));
-  grh.next_hdr = 0x1b;
-  grh.hop_limit = to.attributes.grh.hop_limit;
-  grh.sgid = from.context->device->gid;
-  grh.dgid = to.attributes.is_global != 0 ? to.attributes.grh.dgid : from.context->device->gid;
-  std::memcpy(header, &grh, sizeof grh);
-}
-
-/// The header in front of a datagram that was placed directly.
-bool place_header(QueuePair& from, const Destination& to, const ibv_send_wr& request,
-                  const ReceiveSlot& slot, std::uint64_t payload) noexcept {
-  std::byte header[kGrhBytes];
-  write_grh(from, request, payload, header);
-  Pieces pieces;
-  pieces.count = 1;
-  pieces.total = kGrhBytes;
-  pieces.all[0] = {header, kGrhBytes};
-  return place_directly(from, to, slot, pieces, 0);
-}
-
-/// Every element of the receive must be memory of the responder's domain that may be written.
-bool may_fill(const Destination& to, const ReceiveSlot& slot) noexcept {
-  const std::uint32_t count = std::min(slot.count, kMaxElements);
-  for (std::uint32_t i = 0; i < count; ++i) {
-    const SharedElement element = slot.elements[i];
-    Location ignored;
-    if (element.length > 0 && !locate_here(to.peer,
-                                           {element.key, to.target.domain, IBV_ACCESS_LOCAL_WRITE,
-                                            element.address, element.length},
-                                           ignored))
-      return false;
-  }
-  return true;
-}
-
-void gather(const Pieces& pieces, std::byte* to) noexcept {
-  for (std::uint32_t i = 0; i < pieces.count; ++i) {
-    copy_bytes(to, pieces.all[i].data, pieces.all[i].size);
-    to += pieces.all[i].size;
-  }
+/// Places message and header.
+Copied place_message(const Sender& from, const Destination& to, const TakenReceive& taken,
+                     const Pieces& pieces) noexcept {
+  if (to.header == nullptr) return place_directly(from, to, taken, pieces, 0);
+  ibv_grh header = *to.header;
+  Pieces first;
+  first.count = 1;
+  first.total = sizeof header;
+  first.all[0] = {reinterpret_cast<std::byte*>(&header), sizeof header};
+  const Copied copied = place_directly(from, to, taken, pieces, sizeof header);
+  return copied == Copied::yes ? place_directly(from, to, taken, first, 0) : copied;
 }
 
 /// A completion for the receive, and the receive is gone from the ring.
-bool complete_receive(QueuePair& from, const Destination& to, const TakenReceive& taken,
-                      RemoteCompletion completion) noexcept {
+Pushed complete_receive(const Sender& from, const Destination& to, const TakenReceive& taken,
+                        RemoteCompletion& completion) noexcept {
   completion.queue_pair = index_of(to.target.number);
   completion.slot = taken.number;
-  completion.source = from.raw.qp_num;
+  completion.source = from.number;
+  completion.source_lid = from.lid;
   // Taken before it is completed: if we are killed in between, its owner flushes it.
-  to.receives.taken.store(taken.number + 1, std::memory_order_relaxed);
-  check_limit(to.peer, to.receives, taken.number + 1);
-  return push_remote(*from.engine, to.peer, to.target.receive_queue, completion);
+  if (!to.known.ring.is_shared)
+    to.known.ring.receives->taken.store(taken.number + 1, std::memory_order_relaxed);
+  const Pushed pushed =
+      push_remote(from.engine, to.peer, to.target.receive_queue, to.known.queue, completion);
+  if (pushed == Pushed::yes) [[likely]] {
+    to.known.holds = false;
+  } else if (to.known.ring.is_shared) {
+    to.known.held = taken;
+    to.known.holds = true;
+  } else {
+    to.known.ring.receives->taken.store(taken.number, std::memory_order_relaxed);
+  }
+  return pushed;
+}
+
+Outcome outcome_of(Pushed pushed, std::uint64_t bytes) noexcept {
+  if (pushed == Pushed::yes) [[likely]]
+    return done(IBV_WC_SUCCESS, static_cast<std::uint32_t>(bytes));
+  return pushed == Pushed::full ? done(IBV_WC_REM_OP_ERR) : not_ready();
 }
 
 /// The responder's view of a message that does not fit, or whose receive is bad.
-Outcome refuse_receive(QueuePair& from, const Destination& to, const TakenReceive& taken,
+Outcome refuse_receive(const Sender& from, const Destination& to, const TakenReceive& taken,
                        ibv_wc_status theirs, ibv_wc_status ours) noexcept {
   RemoteCompletion failure{};
   failure.status = static_cast<std::uint8_t>(theirs);
   static_cast<void>(complete_receive(from, to, taken, failure));
-  if (!to.datagram) break_target(from, theirs);
+  break_target(from, to.peer, to.target, theirs);
   return done(ours);
 }
 
-/// Delivers a message into the next receive. The caller may take from the ring.
-Outcome deliver(QueuePair& from, const Destination& to, const ibv_send_wr& request,
+/// Why memory could not be reached: its owner is dead, or about to be; or the receive is bad.
+Outcome refuse_copy(const Sender& from, const Destination& to, const TakenReceive& taken,
+                    Copied copied) noexcept {
+  if (copied == Copied::not_now || !Visit::is_open(to.target)) {
+    to.known.held = taken;
+    to.known.holds = to.known.ring.is_shared;
+    return not_ready();
+  }
+  if (!to.peer.is_alive() || !to.peer.has_memory()) return done(IBV_WC_RETRY_EXC_ERR);
+  return refuse_receive(from, to, taken, IBV_WC_LOC_PROT_ERR, IBV_WC_REM_OP_ERR);
+}
+
+}  // namespace
+
+void break_target(const Sender& from, Peer& peer, SharedQueuePair& target,
+                  std::uint32_t status) noexcept {
+  if (!from.is_reliable) return;  // An unreliable message is dropped, that is all.
+  target.receives.fault.store(status);
+  call_attention(from, peer);
+}
+
+Outcome deliver(const Sender& from, const Destination& to, const ibv_send_wr& request,
                 const Pieces& pieces) noexcept {
   TakenReceive taken;
-  switch (take_receive(to.peer.segment(), to.receives, taken)) {
-    case Taking::none: return no_receive(from, to);
-    case Taking::broken: return not_ready();
-    case Taking::taken: break;
-  }
-  const std::uint32_t header = to.datagram ? kGrhBytes : 0;
-  const std::uint64_t size = pieces.total + header;
-  if (size > taken.slot->length)
+  if (const Outcome taking = take_receive(from, to, taken); !succeeded(taking)) [[unlikely]]
+    return taking;
+  const std::uint64_t size = pieces.total + (to.header != nullptr ? sizeof(ibv_grh) : 0);
+  if (size > taken.length)
     return refuse_receive(from, to, taken, IBV_WC_LOC_LEN_ERR, IBV_WC_REM_INV_REQ_ERR);
-  if (!may_fill(to, *taken.slot))
+  if (!may_fill(to, taken))
     return refuse_receive(from, to, taken, IBV_WC_LOC_PROT_ERR, IBV_WC_REM_OP_ERR);
   RemoteCompletion completion{};
   completion.opcode = IBV_WC_RECV;
@@ -156,85 +264,112 @@ Outcome deliver(QueuePair& from, const Destination& to, const ibv_send_wr& reque
   completion.immediate = request.imm_data;
   completion.solicited = (request.send_flags & IBV_SEND_SOLICITED) != 0;
   completion.byte_count = static_cast<std::uint32_t>(size);
-  std::byte small[kEntryPayload];
-  if (size <= kEntryPayload) {
-    completion.payload = Payload::in_entry;
-    if (pieces.count == 1 && !to.datagram) {
-      completion.data = {pieces.all[0].data, pieces.all[0].size};
-    } else {
-      gather(pieces, small);
-      completion.data = std::span{small}.first(static_cast<std::size_t>(size));
-    }
-  } else if (size <= taken.eager_bytes) {
-    if (to.datagram) write_grh(from, request, pieces.total, taken.eager);
-    gather(pieces, taken.eager + header);
-    completion.payload = Payload::in_slot;
-  } else {
-    if (!place_directly(from, to, *taken.slot, pieces, header) ||
-        (to.datagram && !place_header(from, to, request, *taken.slot, pieces.total)))
-      return is_dying(to.peer)
-                 ? done(IBV_WC_RETRY_EXC_ERR)
-                 : refuse_receive(from, to, taken, IBV_WC_LOC_PROT_ERR, IBV_WC_REM_OP_ERR);
+  completion.data = &pieces;
+  if (to.header != nullptr) {
+    completion.flags |= IBV_WC_GRH;
+    completion.header = std::as_bytes(std::span{to.header, 1});
+  }
+  // Into our own memory the copy is as short as into a ring.
+  completion.payload = to.peer.is_self() || size > kEagerBytes ? Payload::placed
+                       : size <= kEntryPayload                 ? Payload::in_entry
+                                                               : Payload::in_arena;
+  if (completion.payload != Payload::placed) {
+    const Pushed pushed = complete_receive(from, to, taken, completion);
+    if (pushed != Pushed::no_arena) [[likely]]
+      return outcome_of(pushed, pieces.total);
+    to.known.holds = false;
     completion.payload = Payload::placed;
   }
-  if (to.datagram) completion.flags |= IBV_WC_GRH;
-  if (!complete_receive(from, to, taken, completion)) return done(IBV_WC_REM_OP_ERR);
-  return done(IBV_WC_SUCCESS, static_cast<std::uint32_t>(pieces.total));
+  if (const Copied copied = place_message(from, to, taken, pieces); copied != Copied::yes)
+    return refuse_copy(from, to, taken, copied);
+  return outcome_of(complete_receive(from, to, taken, completion), pieces.total);
+}
+
+Outcome claim_receive(const Sender& from, const Destination& to) noexcept {
+  TakenReceive taken;
+  const Outcome taking = take_receive(from, to, taken);
+  if (succeeded(taking)) {
+    to.known.held = taken;
+    to.known.holds = true;
+  }
+  return taking;
+}
+
+Outcome announce(const Sender& from, const Destination& to, const ibv_send_wr& request,
+                 std::uint64_t bytes) noexcept {
+  const TakenReceive taken = to.known.held;
+  to.known.holds = false;
+  RemoteCompletion completion{};
+  completion.opcode = static_cast<std::uint8_t>(IBV_WC_RECV_RDMA_WITH_IMM);
+  completion.flags = receive_flags(request);
+  completion.immediate = request.imm_data;
+  completion.byte_count = static_cast<std::uint32_t>(bytes);
+  completion.payload = Payload::placed;
+  completion.solicited = (request.send_flags & IBV_SEND_SOLICITED) != 0;
+  return outcome_of(complete_receive(from, to, taken, completion), bytes);
+}
+
+namespace {
+
+/// Whether a payload that waits in the queue goes to this range of its owner's memory.
+bool waits_for(Peer& owner, const CompletionEntry& entry, std::uint64_t address,
+               std::uint64_t length) noexcept {
+  if (entry.payload == Payload::placed) return false;
+  SharedQueuePair* const queue_pair = owner.queue_pair(entry.queue_pair);
+  RingView ring;
+  if (queue_pair == nullptr || !look_at(owner.segment(), *queue_pair, ring)) return false;
+  TakenReceive receive;
+  copy_receive(ring, entry.slot, receive);
+  for (std::uint32_t i = 0; i < receive.count; ++i) {
+    const SharedElement& element = receive.elements[i];
+    const std::uint32_t index = region_index(element.key);
+    if (index >= owner.region_count()) continue;
+    const SharedRegion& region = owner.region(index);
+    const std::uint64_t at = region.address + (element.address - region.base);
+    if (at < address + length && address < at + element.length) return true;
+  }
+  return false;
+}
+
+bool holds_payload(Peer& owner, SharedCompletionQueue& queue, std::uint64_t address,
+                   std::uint64_t length) noexcept {
+  const std::uint32_t capacity = queue.capacity;
+  const std::uint64_t ring = queue.ring;
+  if ((queue.generation.load() & 1) == 0 || capacity == 0 || (capacity & (capacity - 1)) != 0 ||
+      ring < kRingsOffset || ring >= kSegmentBytes || ring % alignof(CompletionEntry) != 0 ||
+      std::uint64_t{capacity} * sizeof(CompletionEntry) > kSegmentBytes - ring)
+    return false;
+  const auto* const entries = reinterpret_cast<const CompletionEntry*>(
+      reinterpret_cast<const std::byte*>(&owner.segment()) + ring);
+  const std::uint32_t tail = queue.tail.load(std::memory_order_acquire);
+  const std::uint32_t waiting =
+      std::min(tail - queue.head.load(std::memory_order_acquire), capacity);
+  for (std::uint32_t at = tail - waiting; at != tail; ++at)
+    if (waits_for(owner, entries[at & (capacity - 1)], address, length)) return true;
+  return false;
 }
 
 }  // namespace
 
-void break_target(QueuePair& from, std::uint32_t status) noexcept {
-  if (from.raw.qp_type != IBV_QPT_RC) return;  // An unreliable message is dropped, that is all.
-  from.target->fault.store(status);
-  from.peer->call_attention();
-}
-
-SharedReceives* receives_of(Segment& segment, SharedQueuePair& target) noexcept {
-  const std::uint32_t shared = target.shared_receives;
-  if (shared == 0) return &target.receives;
-  return shared <= kSharedQueues ? &segment.shared_receives[shared - 1] : nullptr;
-}
-
-Outcome no_receive(QueuePair& from, const Destination& to) noexcept {
-  to.receives.starved.store(from.engine->tag());
-  return {Verdict::no_receive, IBV_WC_RNR_RETRY_EXC_ERR, 0, to.target.rnr_timer};
-}
-
-Outcome deliver_in_turn(QueuePair& from, const Destination& to, const ibv_send_wr& request,
-                        const Pieces& pieces) noexcept {
-  if (&to.receives == &to.target.receives) return deliver(from, to, request, pieces);
-  if (acquire(to.receives.lock, from.engine->tag(), from.engine->peers()) == Acquired::no)
-    return not_ready();
-  const Outcome outcome = deliver(from, to, request, pieces);
-  release(to.receives.lock);
-  return outcome;
-}
-
-Outcome announce(QueuePair& from, const ibv_send_wr& request, std::uint64_t bytes) noexcept {
-  SharedReceives* const receives = receives_of(from.peer->segment(), *from.target);
-  if (receives == nullptr) return not_ready();
-  const Destination to{*from.peer, *from.target, *receives, false};
-  const bool shared = receives != &from.target->receives;
-  if (shared && acquire(receives->lock, from.engine->tag(), from.engine->peers()) == Acquired::no)
-    return not_ready();
-  TakenReceive taken;
-  const Taking taking = take_receive(from.peer->segment(), *receives, taken);
-  Outcome outcome = not_ready();
-  if (taking == Taking::none) outcome = no_receive(from, to);
-  if (taking == Taking::taken) {
-    RemoteCompletion completion{};
-    completion.opcode = static_cast<std::uint8_t>(IBV_WC_RECV_RDMA_WITH_IMM);
-    completion.flags = receive_flags(request);
-    completion.immediate = request.imm_data;
-    completion.byte_count = static_cast<std::uint32_t>(bytes);
-    completion.payload = Payload::placed;
-    completion.solicited = (request.send_flags & IBV_SEND_SOLICITED) != 0;
-    outcome = complete_receive(from, to, taken, completion) ? done(IBV_WC_SUCCESS)
-                                                            : done(IBV_WC_REM_OP_ERR);
+bool is_unsettled(Engine& engine, Peer& owner, std::uint32_t key, std::uint64_t address,
+                  std::uint64_t length) noexcept {
+  const std::uint32_t mark = owner.segment().region_marks[region_index(key)].load();
+  if (mark == 0) [[likely]]
+    return false;
+  const std::uint32_t end =
+      std::min(owner.segment().completion_queues_end.load(), kCompletionQueues);
+  for (std::uint32_t index = 0; index < end; ++index) {
+    if ((mark >> (index % 32) & 1) == 0) continue;
+    SharedCompletionQueue* const queue = owner.completion_queue(index);
+    if (queue == nullptr || !holds_payload(owner, *queue, address, length)) continue;
+    owner.segment().unsettled.store(1);
+    if (owner.is_self())
+      engine.call_own_attention();
+    else
+      owner.call_attention();
+    return true;
   }
-  if (shared) release(receives->lock);
-  return outcome;
+  return false;
 }
 
 }  // namespace verbatim::engine

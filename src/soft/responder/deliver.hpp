@@ -2,43 +2,90 @@
 #pragma once
 /// \file A message at the responder: its receive, its memory, its completion.
 ///
-/// The requester runs this on the responder's behalf, from inside its queue pair.
+/// The requester runs this on the responder's behalf, in the posting thread, from inside the
+/// responder's queue pair (access_guard.hpp); of datagrams, under `datagrams`. Takes `receive_ring`
+/// (shared receive queues) and `completions`, one after the other. Owns nothing: what a sender has
+/// found out is its queue pair's. Hot.
 #include <infiniband/verbs.h>
 
 #include <cstdint>
 
+#include "soft/completer/shared_ring.hpp"
 #include "soft/memory/pieces.hpp"
 #include "soft/responder/outcome.hpp"
 #include "soft/responder/receive_ring.hpp"
-#include "soft/shared/objects.hpp"
+#include "soft/shared/layout.hpp"
+#include "soft/shared/peer.hpp"
 
 namespace verbatim::engine {
 
-/// Why memory could not be reached: its owner is dead, or about to be.
-[[nodiscard]] inline bool is_dying(Peer& peer) noexcept {
-  return !peer.is_alive() || !peer.has_memory();
-}
+/// Who sends.
+struct Sender {
+  Engine& engine;
+  std::uint32_t number;  ///< Of its queue pair.
+  std::uint32_t lid;     ///< Of its port; 0 on Ethernet.
+  bool is_reliable;      ///< What goes wrong at the responder breaks both sides.
+};
 
-/// The responder noticed an error: its queue pair breaks too. Its owner does the rest.
-void break_target(QueuePair& from, std::uint32_t status) noexcept;
+/// A receive that a requester took. The slot may be another's after that: this is a copy.
+struct TakenReceive {
+  std::uint32_t number = 0;
+  std::uint32_t length = 0;
+  std::uint32_t count = 0;
+  SharedElement elements[kMaxElements];
+};
 
-/// Where a message goes: the responder's queue pair and the ring its receives come from.
+/// What a sender has found out about a responder's queue pair. The responder's counter of changes
+/// tells when that is old.
+struct Delivery {
+  std::uint64_t changes = 0;
+  RingView ring;
+  QueueView queue;
+  /// Receive memory that was found to be in order, by key: looking it up costs 20 instructions
+  /// more.
+  struct Checked {
+    std::uint32_t key = 0;
+    std::uint64_t base = 0;
+    std::uint64_t length = 0;
+  };
+  static constexpr std::size_t kChecked = 8;
+  Checked checked[kChecked];
+  /// A receive of a shared queue that was taken for a message which could not be completed yet.
+  bool holds = false;
+  TakenReceive held;
+
+  void forget() noexcept {
+    ring = {};
+    queue = {};
+    for (Checked& each : checked) each = {};
+  }
+};
+
+/// Where a message goes.
 struct Destination {
   Peer& peer;
   SharedQueuePair& target;
-  SharedReceives& receives;
-  bool datagram;
+  Delivery& known;
+  const ibv_grh* header;  ///< Of a datagram; else nullptr.
 };
 
-[[nodiscard]] SharedReceives* receives_of(Segment& segment, SharedQueuePair& target) noexcept;
+/// Delivers a message into the next receive.
+[[nodiscard]] Outcome deliver(const Sender& from, const Destination& to, const ibv_send_wr& request,
+                              const Pieces& pieces) noexcept;
 
-[[nodiscard]] Outcome no_receive(QueuePair& from, const Destination& to) noexcept;
-/// Delivers a message into the next receive. A shared receive queue has many requesters: they take
-/// turns.
-[[nodiscard]] Outcome deliver_in_turn(QueuePair& from, const Destination& to,
-                                      const ibv_send_wr& request, const Pieces& pieces) noexcept;
-/// Tells the peer that a write with immediate came: takes a receive, but not its memory.
-[[nodiscard]] Outcome announce(QueuePair& from, const ibv_send_wr& request,
-                               std::uint64_t bytes) noexcept;
+/// A write with immediate takes a receive, but not its memory. First claim_receive(): without one
+/// nothing may be written yet, because the retry would write twice. Then announce().
+[[nodiscard]] Outcome claim_receive(const Sender& from, const Destination& to) noexcept;
+[[nodiscard]] Outcome announce(const Sender& from, const Destination& to,
+                               const ibv_send_wr& request, std::uint64_t bytes) noexcept;
+
+/// The responder noticed an error: its queue pair breaks too. Its owner does the rest.
+void break_target(const Sender& from, Peer& peer, SharedQueuePair& target,
+                  std::uint32_t status) noexcept;
+
+/// Whether the memory, in its owner's addresses, may have a small message on its way to it that its
+/// owner has not placed yet. Then the owner was asked to do so, and this is to be tried again.
+[[nodiscard]] bool is_unsettled(Engine& engine, Peer& owner, std::uint32_t key,
+                                std::uint64_t address, std::uint64_t length) noexcept;
 
 }  // namespace verbatim::engine

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
 /// \file How a request ended, or why it did not end yet.
+///
+/// A value of the thread that runs the request; owns nothing, takes no lock. Hot.
 #include <infiniband/verbs.h>
 
 #include <cstdint>
@@ -24,5 +26,8 @@ constexpr Outcome done(ibv_wc_status status, std::uint32_t bytes = 0) noexcept {
   return {Verdict::done, status, bytes, 0};
 }
 constexpr Outcome not_ready() noexcept { return {Verdict::not_ready, IBV_WC_GENERAL_ERR, 0, 0}; }
+[[nodiscard]] constexpr bool succeeded(const Outcome& outcome) noexcept {
+  return outcome.verdict == Verdict::done && outcome.status == IBV_WC_SUCCESS;
+}
 
 }  // namespace verbatim::engine

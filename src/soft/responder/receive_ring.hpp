@@ -1,42 +1,80 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
 /// \file Receive requests: posted by the owner, taken by requesters.
+///
+/// Owns the shared receive queues, as their process keeps them. Threads: those of the owner that
+/// post or flush, and requesters of any process. The owner posts under the rank `receives`. A queue
+/// pair's own ring is taken from by the one requester that is inside; a shared one under its lock
+/// in shared memory (rank `receive_ring`), which is held only while a receive changes hands.
+/// Posting and taking are hot.
 #include <infiniband/verbs.h>
 
 #include <cstdint>
 
-#include "soft/shared/objects.hpp"
+#include "soft/completer/completion_queue.hpp"
+#include "soft/shared/layout.hpp"
+#include "soft/shared/lock_rank.hpp"
+#include "soft/shared/spin.hpp"
 
 namespace verbatim::engine {
 
 class Engine;
 
-/// Allocates the rings of a queue pair or shared receive queue. An errno, or 0. `spare`: places for
+using ReceiveLock = Ranked<LockRank::receives, SpinLock>;
+
+struct SharedReceiveQueue {
+  ibv_srq raw;
+  Engine* engine;
+  std::uint32_t index;
+  ReceiveLock lock;
+  ReceiveRing receives;
+  std::atomic<std::uint32_t> users{0};
+};
+
+/// Allocates the ring of a queue pair or shared receive queue. An errno, or 0. `spare`: places for
 /// numbers that may have to be passed over.
 [[nodiscard]] int make_ring(Engine& engine, SharedReceives& shared, ReceiveRing& ring,
                             std::uint32_t depth, std::uint32_t max_elements,
                             std::uint32_t spare = 0) noexcept;
 void free_ring(Engine& engine, ReceiveRing& ring) noexcept;
 
-/// Completes every receive that no peer has used as flushed, oldest first.
-void flush_receives(QueuePair& queue_pair) noexcept;
+/// Posts requests; an errno, or 0.
+int post_receives(Engine& engine, ReceiveLock& lock, ReceiveRing& ring, ibv_recv_wr* request,
+                  ibv_recv_wr** rejected) noexcept;
+
+/// Completes every receive of the ring that no peer has used as flushed, oldest first.
+void flush_receives(Engine& engine, ReceiveLock& lock, const ReceiveSide& side) noexcept;
 /// Forgets all receives: for RESET.
-void clear_receives(QueuePair& queue_pair) noexcept;
+void clear_receives(ReceiveLock& lock, ReceiveRing& ring) noexcept;
+/// Offers the receives of a shared queue that were taken for a queue pair (its index) and never
+/// completed, because the requester died, to the others again.
+void offer_again(ReceiveLock& lock, ReceiveRing& ring, std::uint32_t queue_pair) noexcept;
+/// Whether a receive that is still posted lies in memory with this key.
+[[nodiscard]] bool uses_key(ReceiveLock& lock, const ReceiveRing& ring, std::uint32_t key) noexcept;
 
-/// A receive that a requester took from the peer's ring.
-struct TakenReceive {
-  std::uint32_t number;
-  const ReceiveSlot* slot;
-  std::byte* eager;
-  std::uint32_t eager_bytes;
+/// A peer's ring, once its numbers were checked: they decide where we look and write.
+struct RingView {
+  SharedReceives* receives = nullptr;
+  std::byte* slots = nullptr;
+  std::uint32_t mask = 0;
+  std::uint32_t stride = 0;
+  std::uint32_t max_elements = 0;
+  bool is_shared = false;  ///< A shared receive queue's.
+
+  [[nodiscard]] ReceiveSlot& slot(std::uint32_t number) const noexcept {
+    return *reinterpret_cast<ReceiveSlot*>(slots + std::size_t{number & mask} * stride);
+  }
 };
-enum class Taking : std::uint8_t { taken, none, broken };
-/// The next receive of the peer's ring. The caller holds the right to take from it.
-[[nodiscard]] Taking take_receive(Segment& segment, SharedReceives& receives,
-                                  TakenReceive& taken) noexcept;
+/// False: it makes no sense.
+[[nodiscard]] bool look_at(Segment& segment, SharedQueuePair& queue_pair, RingView& view) noexcept;
 
-// Verbs.
-int post_receive(ibv_qp* queue_pair, ibv_recv_wr* requests, ibv_recv_wr** rejected) noexcept;
-int post_shared_receive(ibv_srq* queue, ibv_recv_wr* requests, ibv_recv_wr** rejected) noexcept;
+/// The elements of a receive follow it.
+[[nodiscard]] inline const SharedElement* elements_of(const ReceiveSlot& slot) noexcept {
+  return reinterpret_cast<const SharedElement*>(&slot + 1);
+}
+
+enum class Found : std::uint8_t { yes, none, broken };
+/// The next receive of the ring and its number. The caller has the right to take from it.
+[[nodiscard]] Found find_receive(const RingView& view, std::uint32_t& number) noexcept;
 
 }  // namespace verbatim::engine

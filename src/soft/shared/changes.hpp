@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
 /// \file Counters of what was taken away from requesters: they tell that something learnt is old.
+///
+/// Owns the private counter; the one that peers see is in the segment. Control verbs count,
+/// requests compare (requester/translation_cache.hpp). Any thread, no locks. Reading is hot,
+/// counting is not.
 #include <atomic>
 #include <cstdint>
 

@@ -8,9 +8,9 @@
 
 #include <cerrno>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 
+#include "base/environment.hpp"
 #include "soft/shared/layout.hpp"
 
 namespace verbatim::engine {
@@ -21,12 +21,20 @@ Error refused(const char* why, const std::string& path) {
       .with_text(path);
 }
 
-flock whole_file(short type) {
+/// What a byte of a segment file stands for: see the header.
+enum Byte : off_t { right_to_slot, life };
+
+flock lock_of(Byte byte) noexcept {
   flock lock{};
-  lock.l_type = type;
+  lock.l_type = F_WRLCK;
   lock.l_whence = SEEK_SET;
+  lock.l_start = byte;
+  lock.l_len = 1;
   return lock;
 }
+
+/// The sticky bit says that nobody but us wants the directory.
+constexpr mode_t kMadeByUs = 01700;
 
 /// Owned by us, a real directory, closed to others: else somebody could feed us their bytes.
 Result<struct stat> inspect(const std::string& path) {
@@ -49,7 +57,7 @@ Result<struct stat> inspect(const std::string& path) {
 }
 
 Result<struct stat> make_and_inspect(const std::string& path) {
-  if (mkdir(path.c_str(), 0700) != 0 && errno != EEXIST)
+  if (mkdir(path.c_str(), kMadeByUs) != 0 && errno != EEXIST)
     return std::unexpected(os_failure("mkdir", errno).with_text(path));
   return inspect(path);
 }
@@ -57,8 +65,8 @@ Result<struct stat> make_and_inspect(const std::string& path) {
 /// Who comes may meet so many who go, one after another.
 constexpr int kTries = 100;
 
-bool lock_file(int fd) noexcept {
-  flock lock = whole_file(F_WRLCK);
+bool lock_file(int fd, Byte byte) noexcept {
+  flock lock = lock_of(byte);
   return fcntl(fd, F_OFD_SETLK, &lock) == 0;
 }
 
@@ -70,15 +78,40 @@ File state_of(int fd) noexcept {
   return info.st_size == 0 ? File::fresh : File::used;
 }
 
-}  // namespace
-
-Result<Directory> Directory::open() {
-  const char* const named = std::getenv("VERBATIM_SOFT_DIR");
-  std::string path = named != nullptr ? named : "/dev/shm/verbatim-" + std::to_string(geteuid());
+Result<struct stat> settle_at(const std::string& path) {
   auto info = make_and_inspect(path);
   // The last process out may remove it between the two steps.
   for (int again = 0; again < kTries && !info && info.error().os_error == ENOENT; ++again)
     info = make_and_inspect(path);
+  return info;
+}
+
+/// Whether somebody else sits at that name.
+bool is_squatted(const std::string& path) noexcept {
+  struct stat info{};
+  return lstat(path.c_str(), &info) == 0 && info.st_uid != geteuid();
+}
+
+bool is_private_to_us(const std::string& path) noexcept {
+  struct stat info{};
+  return lstat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode) && info.st_uid == geteuid() &&
+         (info.st_mode & 022) == 0;
+}
+
+}  // namespace
+
+Result<Directory> Directory::open() {
+  const std::string uid = std::to_string(geteuid());
+  const std::string home = "/run/user/" + uid;
+  return open_at({"/dev/shm/verbatim-" + uid, home, home + "/verbatim"});
+}
+
+Result<Directory> Directory::open_at(const DirectoryPlaces& places) {
+  const char* const named = environment("VERBATIM_SOFT_DIR");
+  std::string path = named != nullptr ? named : places.first;
+  if (named == nullptr && is_squatted(path) && is_private_to_us(places.second_parent))
+    path = places.second;
+  const auto info = settle_at(path);
   if (!info) return std::unexpected(info.error());
   // The directory's identity, mixed so that it looks like no real fabric's id.
   std::uint64_t id = info->st_dev * 0x9e3779b97f4a7c15u ^ info->st_ino;
@@ -86,12 +119,17 @@ Result<Directory> Directory::open() {
   return Directory{std::move(path), id};
 }
 
-std::string Directory::file(char kind, std::uint32_t slot, std::uint32_t number) const {
-  return path_ + "/" + kind + std::to_string(slot) + "-" + std::to_string(number);
+FilePath Directory::path_of(char kind, std::uint32_t slot, std::uint32_t number) const noexcept {
+  FilePath path;
+  const int length =
+      std::snprintf(path.text, sizeof path.text, "%s/%c%u-%u", path_.c_str(), kind, slot, number);
+  // No file has an empty name: whoever opens it hears that there is none.
+  if (length < 0 || static_cast<std::size_t>(length) >= sizeof path.text) path.text[0] = '\0';
+  return path;
 }
 
 bool Directory::is_held(int fd) noexcept {
-  flock lock = whole_file(F_WRLCK);
+  flock lock = lock_of(life);
   // What cannot be asked counts as alive: an error must not make us take over a living slot.
   return fcntl(fd, F_OFD_GETLK, &lock) != 0 || lock.l_type != F_UNLCK;
 }
@@ -99,19 +137,20 @@ bool Directory::is_held(int fd) noexcept {
 Result<ClaimedSlot> Directory::claim() const {
   for (std::uint32_t slot = 0; slot < kProcessSlots; ++slot) {
     constexpr int kFlags = O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW;
-    int fd = ::open(segment_file(slot).c_str(), kFlags, 0600);
+    int fd = ::open(segment_file(slot).text, kFlags, 0600);
     // The last process out may just have removed the directory.
     for (int again = 0; again < kTries && fd < 0 && errno == ENOENT; ++again) {
-      if (mkdir(path_.c_str(), 0700) != 0 && errno != EEXIST) break;
-      fd = ::open(segment_file(slot).c_str(), kFlags, 0600);
+      if (mkdir(path_.c_str(), kMadeByUs) != 0 && errno != EEXIST) break;
+      fd = ::open(segment_file(slot).text, kFlags, 0600);
     }
-    if (fd < 0) return std::unexpected(os_failure("open", errno).with_text(segment_file(slot)));
-    if (!lock_file(fd)) {
+    if (fd < 0)
+      return std::unexpected(os_failure("open", errno).with_text(segment_file(slot).text));
+    if (!lock_file(fd, right_to_slot)) {
       ::close(fd);
       continue;
     }
     const File found = state_of(fd);
-    if (found == File::fresh) return ClaimedSlot{slot, fd};
+    if (found == File::fresh && lock_file(fd, life)) return ClaimedSlot{slot, fd};
     // A dead process's segment: peers may still have it mapped, so it is not reused; a new file
     // takes its name. One that was removed under our hands is nobody's business any more.
     if (found == File::used) remove_files(slot);
@@ -127,9 +166,8 @@ Result<ClaimedSlot> Directory::claim() const {
 
 void Directory::remove_files(std::uint32_t slot) const noexcept {
   DIR* const all = opendir(path_.c_str());
-  if (all == nullptr) return;
   // The segment last: with it the lock goes, and the slot is somebody else's.
-  while (const dirent* const entry = readdir(all)) {
+  while (const dirent* const entry = all != nullptr ? readdir(all) : nullptr) {
     char kind = 0;
     unsigned owner = 0;
     unsigned number = 0;
@@ -137,8 +175,8 @@ void Directory::remove_files(std::uint32_t slot) const noexcept {
         kind != 'p')
       unlinkat(dirfd(all), entry->d_name, 0);
   }
-  closedir(all);
-  unlink(segment_file(slot).c_str());
+  if (all != nullptr) closedir(all);
+  unlink(segment_file(slot).text);
 }
 
 void Directory::release(std::uint32_t slot) const noexcept {
@@ -148,15 +186,18 @@ void Directory::release(std::uint32_t slot) const noexcept {
     const auto fd = open_slot(other);
     if (!fd) continue;
     // Locked, not only looked at: somebody may be about to claim it.
-    if (other != slot && lock_file(*fd) && state_of(*fd) != File::removed) remove_files(other);
+    if (other != slot && lock_file(*fd, right_to_slot) && state_of(*fd) != File::removed)
+      remove_files(other);
     ::close(*fd);
   }
-  rmdir(path_.c_str());  // Fails, as it should, while other processes are there.
+  struct stat info{};
+  if (lstat(path_.c_str(), &info) == 0 && (info.st_mode & S_ISVTX) != 0)
+    rmdir(path_.c_str());  // Fails, as it should, while other processes are there.
 }
 
-Result<int> Directory::open_slot(std::uint32_t slot) const {
-  const int fd = ::open(segment_file(slot).c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-  if (fd < 0) return std::unexpected(os_failure("open", errno).with_text(segment_file(slot)));
+Result<int> Directory::open_slot(std::uint32_t slot) const noexcept {
+  const int fd = ::open(segment_file(slot).text, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+  if (fd < 0) return std::unexpected(os_failure("open", errno).with_text(segment_file(slot).text));
   return fd;
 }
 

@@ -4,7 +4,13 @@
 ///
 /// Requests run in the thread that posts them. The helper thread exists for what cannot finish
 /// there: a peer without a receive or not ready yet, a peer's cry for attention, relayed copies.
-/// It starts when first needed and sleeps otherwise.
+/// It starts when first needed and sleeps otherwise. What it does is in control/helper.cpp, making
+/// and forking in control/engine.cpp.
+///
+/// Owns all of it. Any thread of the program comes here, and the helper. Has the locks `lifetime`,
+/// `attention`, `contexts`, `waiting`, `helper`, `ghosts` and `relay`; who takes which is said at
+/// each. has_work() and the look-up by index are hot and take none.
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <bitset>
@@ -16,25 +22,38 @@
 #include <vector>
 
 #include "soft/shared/directory.hpp"
+#include "soft/shared/lock_rank.hpp"
 #include "soft/shared/objects.hpp"
 #include "soft/shared/peer.hpp"
 #include "soft/shared/segment.hpp"
 
 namespace verbatim::engine {
 
-/// Hands out indices round robin, so that a number is not reused soon.
-template <class Object, std::uint32_t Count>
+class MemoryObjects;
+class Reclaimer;
+struct CompletionQueue;
+struct QueuePair;
+struct ReceiveSide;
+struct SharedReceiveQueue;
+
+/// Hands out indices round robin, so that a number is not reused soon; but not through the whole
+/// table, because each place that was ever used has memory behind it for good: through a window
+/// that has twice as many places as there are objects.
+template <class Object, std::uint32_t Count, std::uint32_t LeastWindow = 64>
 class IndexTable {
  public:
   /// The index, or Count when all are taken. Nobody sees the object before show(): the helper
-  /// thread goes through the tables at any time.
+  /// thread goes through the tables at any time. The first call says where the window starts.
   [[nodiscard]] std::uint32_t reserve(std::uint32_t start) noexcept {
     const std::lock_guard lock{mutex_};
-    if (next_ == 0) next_ = start;
-    for (std::uint32_t tried = 0; tried < Count; ++tried) {
-      const std::uint32_t index = next_++ % Count;
-      if (index < kReserved || taken_[index]) continue;
+    if (start_ == 0) start_ = start;
+    while (window_ < kPlaces && window_ < 2 * (live_ + 1)) window_ = std::min(2 * window_, kPlaces);
+    for (std::uint32_t tried = 0; tried < window_; ++tried) {
+      const std::uint32_t index = kReserved + (start_ + next_++ % window_) % kPlaces;
+      if (taken_[index]) continue;
       taken_[index] = true;
+      ++live_;
+      if (index >= end_.load(std::memory_order_relaxed)) end_.store(index + 1);
       return index;
     }
     return Count;
@@ -42,19 +61,34 @@ class IndexTable {
   void show(std::uint32_t index, Object* object) noexcept {
     objects_[index].store(object, std::memory_order_release);
   }
+  /// Nobody finds it any more; its index stays taken.
+  void hide(std::uint32_t index) noexcept { objects_[index].store(nullptr); }
   void remove(std::uint32_t index) noexcept {
     const std::lock_guard lock{mutex_};
     objects_[index].store(nullptr);
     taken_[index] = false;
+    --live_;
   }
   [[nodiscard]] Object* at(std::uint32_t index) const noexcept {
     return index < Count ? objects_[index].load(std::memory_order_acquire) : nullptr;
   }
+  /// Behind the last index that was ever handed out.
+  [[nodiscard]] std::uint32_t end() const noexcept { return end_.load(); }
+  template <class Visit>
+  void for_each(const Visit& visit) const noexcept {
+    for (std::uint32_t index = 0; index < end(); ++index)
+      if (Object* const object = at(index)) visit(*object);
+  }
 
  private:
   static constexpr std::uint32_t kReserved = 2;  // Queue pairs 0 and 1 are special on real ports.
-  std::mutex mutex_;
+  static constexpr std::uint32_t kPlaces = Count - kReserved;
+  std::mutex mutex_;  // A leaf: nothing is taken under it.
+  std::uint32_t start_ = 0;
   std::uint32_t next_ = 0;
+  std::uint32_t window_ = LeastWindow;
+  std::uint32_t live_ = 0;
+  std::atomic<std::uint32_t> end_{0};  // Behind the last index that was ever handed out.
   std::bitset<Count> taken_;
   std::array<std::atomic<Object*>, Count> objects_{};
 };
@@ -70,21 +104,32 @@ class Engine {
   [[nodiscard]] Segment& segment() noexcept { return *segment_; }
   [[nodiscard]] OwnSegment& own() noexcept { return *own_; }
   [[nodiscard]] Peers& peers() noexcept { return peers_; }
+  /// This process, as its own peer.
+  [[nodiscard]] Peer& self() noexcept { return peers_.self(); }
+  [[nodiscard]] MemoryObjects& objects() noexcept { return *objects_; }
   [[nodiscard]] std::uint32_t tag() const noexcept { return tag_; }
   [[nodiscard]] const Directory& directory() const noexcept { return directory_; }
 
-  IndexTable<QueuePair, kQueuePairs> queue_pairs;
+  /// Queue pairs, by the receive sides that completions look for.
+  IndexTable<ReceiveSide, kQueuePairs> receive_sides;
   IndexTable<CompletionQueue, kCompletionQueues> completion_queues;
   IndexTable<SharedReceiveQueue, kSharedQueues> shared_queues;
-  IndexTable<Region, kRegions> regions;
+  /// A place has 2^16 keys, so a key comes round after 2^26 registrations at the earliest.
+  IndexTable<Region, kRegions, 1024> regions;
   std::atomic<std::uint32_t> next_domain{1};
   std::atomic<std::uint32_t> next_channel{1};
-  std::array<std::atomic<std::uint32_t>, 1024> region_tags{};
   /// Shared while objects are looked up and used from outside their owner's calls; exclusive while
   /// one is removed and freed.
-  std::shared_mutex lifetime;
+  Ranked<LockRank::lifetime, std::shared_mutex> lifetime;
 
-  /// The queue pair has a request that waits; `due_ns` (steady clock) is when to look again.
+  /// Held while a peer's request is served on our memory; see memory/relay.
+  Ranked<LockRank::relay, std::mutex> relay_lock;
+  /// Gives back what we hold of peers that died, and of memory that living peers freed, if it is
+  /// time to. When to look again (steady clock). From where no lock is held.
+  std::uint64_t reclaim() noexcept;
+
+  /// The queue pair has a request that waits; `due_ns` (steady clock) is when to look again. Takes
+  /// no lock: the caller holds the queue pair's.
   void wait_for(QueuePair& queue_pair, std::uint64_t due_ns) noexcept;
   /// No thread touches the queue pair's waiting requests any more.
   void forget(QueuePair& queue_pair) noexcept;
@@ -98,6 +143,10 @@ class Engine {
     return waiting_count_.load(std::memory_order_relaxed) != 0 ||
            segment_->attention.load(std::memory_order_relaxed) != 0;
   }
+  /// Places every payload that waits in a ring of ours (completer/shared_ring.hpp).
+  void settle() noexcept;
+  /// As Peer::call_attention(), for an object of our own: a thread that sleeps hears of it, too.
+  void call_own_attention() noexcept;
   /// The open contexts, for events that concern them all.
   void add_context(Context* context);
   void remove_context(Context* context) noexcept;
@@ -105,27 +154,40 @@ class Engine {
   void start_helper() noexcept;
   [[nodiscard]] bool has_helper() noexcept;
 
+  /// Queue pairs that ended while a stopped process was inside, on its way to other memory than
+  /// their receives. Their places in the segment stay until it has left: see control/ghosts.hpp.
+  Ranked<LockRank::ghosts, std::mutex> ghosts_mutex;
+  QueuePair* ghosts = nullptr;
+  std::atomic<std::uint32_t> ghost_count{0};
+
  private:
   Engine(const Directory& directory, std::unique_ptr<OwnSegment> own);
   [[gnu::cold]] void progress_slowly() noexcept;
   void run_helper() noexcept;
+  void retry_waiting() noexcept;
+  void admit_waiting() noexcept;
   void answer_attention() noexcept;
   void watch_port() noexcept;
+  static void before_fork() noexcept;
+  static void after_fork_in_parent() noexcept;
   static void after_fork_in_child() noexcept;
 
   Directory directory_;
   std::unique_ptr<OwnSegment> own_;
   Segment* segment_;  // In `own_`.
+  std::unique_ptr<MemoryObjects> objects_;
   Peers peers_;
+  std::unique_ptr<Reclaimer> reclaimer_;
   std::uint32_t tag_;
-  std::mutex helper_mutex_;
+  Ranked<LockRank::helper, std::mutex> helper_mutex_;
   std::unique_ptr<std::thread> helper_;
   std::atomic<bool> stop_{false};
-  std::mutex contexts_mutex_;
+  Ranked<LockRank::contexts, std::mutex> contexts_mutex_;
   std::vector<Context*> contexts_;
-  std::mutex attention_mutex_;
-  std::mutex waiting_mutex_;
-  std::vector<QueuePair*> waiting_;
+  Ranked<LockRank::attention, std::mutex> attention_mutex_;
+  Ranked<LockRank::waiting, std::mutex> waiting_mutex_;
+  QueuePair* waiting_ = nullptr;                    // A list, linked through the queue pairs.
+  std::atomic<QueuePair*> newly_waiting_{nullptr};  // Not yet in it.
   std::atomic<std::uint32_t> waiting_count_{0};
   std::atomic<std::uint64_t> earliest_ns_{~std::uint64_t{0}};
 };

@@ -18,7 +18,7 @@ std::uint32_t layout_version(std::uint32_t text) noexcept {
         sizeof(RelayBox), offsetof(Segment, doorbell), offsetof(Segment, relay),
         offsetof(Segment, objects), offsetof(Segment, completion_queues),
         offsetof(Segment, shared_receives), offsetof(Segment, queue_pairs),
-        offsetof(Segment, regions), sizeof(Segment)})
+        offsetof(Segment, regions), offsetof(Segment, region_marks), sizeof(Segment)})
     version = (version ^ static_cast<std::uint32_t>(number)) * 16777619u;  // FNV-1a
   return version;
 }

@@ -11,6 +11,10 @@
 /// be forgotten there.
 ///
 /// Lines are grouped by writer, so that a line travels between cores only when it has news.
+///
+/// Types only: owns nothing. Any thread of any process of the user reads and writes here. The words
+/// named `lock`, and `atomics`, are the locks in shared memory (tagged_lock.hpp), of the ranks
+/// `datagrams`, `receive_ring`, `completions`, `atomics` and `relay`. Hot.
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -19,7 +23,7 @@ namespace verbatim::engine {
 
 inline constexpr std::uint64_t kMagic = 0x31746f6f73626576;  // "vebsoot1"
 /// Raise it when the same bytes mean something else: what this file does not say.
-inline constexpr std::uint32_t kMeaning = 1;
+inline constexpr std::uint32_t kMeaning = 2;
 
 inline constexpr std::uint32_t kProcessSlots = 1024;    // 10 bits of a queue pair number
 inline constexpr std::uint32_t kQueuePairs = 1u << 14;  // the other 14
@@ -31,13 +35,20 @@ inline constexpr std::uint32_t kMemoryObjects = 1u << 12;
 inline constexpr std::uint32_t kMaxElements = 16;   // per work request
 inline constexpr std::uint32_t kEagerBytes = 2048;  // above: straight into the buffer
 inline constexpr std::uint32_t kEntryPayload = 32;  // small enough to ride in the completion
+inline constexpr std::uint32_t kArenaUnit = 64;     // payloads in an arena begin at a line
+
+inline constexpr std::uint64_t kPage = 4096;
 
 using Word = std::atomic<std::uint32_t>;
 using LongWord = std::atomic<std::uint64_t>;
 static_assert(Word::is_always_lock_free && LongWord::is_always_lock_free);
 
 /// How a completion's payload travels.
-enum class Payload : std::uint8_t { placed, in_entry, in_slot };
+enum class Payload : std::uint8_t {
+  placed,    ///< It is in the receive's memory already.
+  in_entry,  ///< In the entry.
+  in_arena,  ///< In the queue's arena; the entry's data begin with the position (a running number).
+};
 
 /// One completion from the peer's side of an operation, written by the requester.
 struct alignas(64) CompletionEntry {
@@ -49,34 +60,43 @@ struct alignas(64) CompletionEntry {
   std::uint32_t queue_pair;  // index of the owner's queue pair
   std::uint32_t slot;        // the receive request it completes (a running number)
   std::uint32_t byte_count;
-  std::uint32_t immediate;  // as on the wire
-  std::uint32_t source;     // the sender's queue pair number
-  std::uint32_t reserved;
+  std::uint32_t immediate;   // as on the wire
+  std::uint32_t source;      // the sender's queue pair number
+  std::uint32_t source_lid;  // and the address of its port; 0 on Ethernet
   std::byte data[kEntryPayload];
 };
 static_assert(sizeof(CompletionEntry) == 64);
 
 /// A completion queue as producers see it. Only receives go through it; a process's own sends
 /// complete in private memory, so this does not travel when a program sends.
+///
+/// Payloads too big for an entry ride in the arena, a ring of bytes. Entries are taken in order, so
+/// the arena's room comes back in order, too; one arena serves all queue pairs of the queue.
 struct alignas(64) SharedCompletionQueue {
   // Written by the owner, rarely.
-  Word generation;         // odd: in use
-  Word failed;             // an overrun happened
-  std::uint32_t capacity;  // of the ring, a power of two
-  std::uint32_t depth;     // what the user asked for, at most capacity
-  std::uint64_t ring;      // offset of the CompletionEntry array
-  std::uint32_t channel;   // number of the completion channel's FIFO, or 0
+  Word generation;            // odd: in use
+  Word failed;                // an overrun happened
+  std::uint32_t capacity;     // of the ring, a power of two
+  std::uint32_t depth;        // what the user asked for, at most capacity
+  std::uint64_t ring;         // offset of the CompletionEntry array
+  std::uint64_t arena;        // offset of the arena
+  std::uint32_t arena_bytes;  // a power of two
+  std::uint32_t channel;      // number of the completion channel's FIFO, or 0
   // Written by producers, under the lock.
-  alignas(64) Word lock;  // process slot + 1 of the holder
+  alignas(64) Word lock;  // tag of the holder
   Word tail;
   std::uint32_t head_seen;  // a copy of `head`, so that its line is read only when full
+  std::uint32_t arena_tail;
+  std::uint32_t arena_seen;  // likewise of `arena_head`
+  Word unheard;              // a producer could not open the channel: the owner is to write to it
   // Written by the owner at every poll.
   alignas(64) Word head;
   Word own_count;  // completions in the owner's private ring
   Word armed;      // 0 no, 1 solicited only, 2 any
+  Word arena_head;
 };
 
-/// A receive request, for requesters.
+/// A receive request, for requesters. Behind each follow as many elements as the queue allows.
 struct SharedElement {
   std::uint64_t address;
   std::uint32_t length;
@@ -84,29 +104,38 @@ struct SharedElement {
 };
 /// Instead of a count: nothing was posted under this number, because its place is still in use.
 inline constexpr std::uint32_t kSkipped = ~std::uint32_t{0};
-struct alignas(64) ReceiveSlot {
+struct ReceiveSlot {
   Word sequence;  // running number + 1 once posted; written last, by the owner
   std::uint32_t count;
   std::uint32_t length;  // of all elements
-  std::uint32_t reserved;
-  SharedElement elements[kMaxElements];
+  Word taker;            // shared queues: index + 1 of the owner's queue pair that it was taken for
 };
+static_assert(sizeof(ReceiveSlot) == 16 && sizeof(SharedElement) == 16);
+/// From one slot to the next: whole lines.
+[[nodiscard]] constexpr std::uint32_t slot_stride(std::uint32_t max_elements) noexcept {
+  constexpr std::uint32_t kLine = 64;
+  return (static_cast<std::uint32_t>(sizeof(ReceiveSlot)) +
+          max_elements * static_cast<std::uint32_t>(sizeof(SharedElement)) + kLine - 1) /
+         kLine * kLine;
+}
 
 /// A ring of receive requests: a queue pair's own, or a shared receive queue's.
 struct alignas(64) SharedReceives {
   // Written by the owner, rarely.
-  std::uint32_t capacity;     // of the rings, a power of two
-  std::uint32_t eager_bytes;  // per slot
-  std::uint64_t slots;        // offset of the ReceiveSlot array
-  std::uint64_t eager;        // offset of capacity * eager_bytes
-  Word starved;               // process slot + 1 of a requester that waits for a receive
-  Word limit;                 // shared receive queues: event below this many; 0: none
-  Word limit_reached;         // for the owner: raise that event
+  std::uint32_t capacity;      // of the ring, a power of two
+  std::uint32_t max_elements;  // per slot
+  std::uint64_t slots;         // offset of the slots
+  Word starved;                // tag of a requester that waits for a receive
+  Word limit;                  // shared receive queues: event below this many; 0: none
+  Word limit_reached;          // for the owner: raise that event
   // Written by the owner at every post; read only when there is a limit.
   alignas(64) Word posted;  // running number of receives posted
-  // Written by requesters: the queue pair's lock, or this one for a shared queue.
-  alignas(64) Word lock;
-  Word taken;  // running number of receives consumed
+  // The line of requesters. Of a shared queue only the first two are used.
+  alignas(64) Word lock;  // tag of the holder: shared queues, and datagrams
+  Word taken;             // running number of receives consumed
+  LongWord entered;       // {running count, tag} of who is inside the queue pair; 0: nobody
+  Word touching;          // key of the memory that it copies to or from; see access_guard.hpp
+  Word fault;             // an ibv_wc_status that the owner must turn into an error, or 0
 };
 
 /// A queue pair as its peers see it.
@@ -119,32 +148,46 @@ struct alignas(64) SharedQueuePair {
   std::uint32_t access;
   std::uint32_t queue_key;
   std::uint32_t peer;             // connected: the only number that may enter
+  std::uint32_t expected_psn;     // what the peer's first packet must carry
+  std::uint32_t device;           // index: the port's addresses follow from it
+  std::uint32_t max_responses;    // reads and atomics at once; 0: none
   std::uint32_t receive_queue;    // index of the completion queue
   std::uint32_t shared_receives;  // index + 1 of a shared receive queue, or 0
   std::uint32_t rnr_timer;
-  std::uint32_t mtu;
-  Word established;  // a first message arrived
-  // Written by requesters. `entered` is {running count, process slot + 1}; 0: nobody is inside.
-  alignas(64) LongWord entered;
-  Word fault;  // an ibv_wc_status that the owner must turn into an error, or 0
-  // The receive ring of this queue pair.
+  Word established;  // 0, or 1 once a message arrived before RTS, or 2 when that was told
   SharedReceives receives;
 };
 
 /// A memory region as requesters check it. `key` is written last when made, first when removed.
+/// Peers map the table of them for reading only.
 struct alignas(64) SharedRegion {
-  Word key;  // index << 8 | tag; 0: none
+  Word key;  // region_key(index, tag); 0: none
   std::uint32_t domain;
   std::uint32_t access;
-  std::uint32_t object;  // index + 1 of the memory object it lies in, or 0
+  std::uint32_t object;  // index + 1 of the memory object it lies in; 0: none; kPartlyObject
   std::uint64_t base;    // as work requests name the first byte
   std::uint64_t length;
   std::uint64_t address;  // in the owner's address space
   std::uint64_t object_offset;
+  std::uint32_t tag;  // the last one that this place had, for the owner
 };
 static_assert(sizeof(SharedRegion) == 64);
+/// Instead of an object: some of the region lies in memory objects and some does not.
+inline constexpr std::uint32_t kPartlyObject = ~std::uint32_t{0};
 
-/// Memory that peers can map: /proc/<pid>/fd/<fd>, if it is still that inode.
+/// A key is the place in the table, and a tag that counts up whenever the place is used again.
+inline constexpr std::uint32_t kRegionTagBits = 16;
+[[nodiscard]] constexpr std::uint32_t region_key(std::uint32_t index, std::uint32_t tag) noexcept {
+  return index << kRegionTagBits | tag;
+}
+/// Of any key: always less than kRegions.
+[[nodiscard]] constexpr std::uint32_t region_index(std::uint32_t key) noexcept {
+  return key >> kRegionTagBits;
+}
+static_assert(kRegions == 1u << (32 - kRegionTagBits));
+
+/// What peers can open: /proc/<pid>/fd/<fd>, if it is still that inode. Memory, or the pipe of a
+/// completion channel (then `bytes` is 0).
 struct MemoryObject {
   Word fd;  // + 1; 0: none
   std::uint32_t reserved;
@@ -152,15 +195,39 @@ struct MemoryObject {
   std::uint64_t bytes;
 };
 
-/// A request to the owner's helper thread to copy on a peer's behalf (soft/relay).
-struct alignas(64) RelayBox {
-  Word lock;            // process slot + 1 of the requester
-  Word state;           // 0 idle, 1 asked, 2 done, 3 failed
-  std::uint32_t write;  // 1: data -> address; 0: address -> data
-  std::uint32_t length;
-  std::uint64_t address;
-  std::byte data[4096 - 32];
+/// A completion channel whose number has this bit is a pipe: the other bits are the index of the
+/// object that names it. Without it, it is a FIFO in the directory.
+inline constexpr std::uint32_t kPipeChannel = 1u << 31;
+
+/// What a requester wants of the owner's helper thread (memory/relay).
+enum class RelayWork : std::uint32_t { read, write, fetch_add, compare_swap };
+enum class RelayState : std::uint8_t {
+  idle,
+  asked,   // by the requester; it may take the request back
+  busy,    // claimed by the owner: nobody else touches the box
+  done,    // answered
+  failed,  // answered: no such memory
+  later,   // answered: not done, ask again
 };
+
+/// A request to the owner to copy, or to do an atomic, on a peer's behalf. `turn` is {sequence,
+/// state}: an answer is to one request and to no other.
+struct alignas(64) RelayBox {
+  Word lock;  // tag of the requester
+  RelayWork work;
+  LongWord turn;
+  std::uint32_t key;  // of the region
+  std::uint32_t length;
+  std::uint64_t address;      // in the owner's memory
+  std::uint64_t compare_add;  // atomics,
+  std::uint64_t swap;
+  std::uint64_t old;  // and what was there before
+  std::byte data[4096 - 64];
+};
+static_assert(sizeof(RelayBox) == 4096);
+
+/// Room for a bit per page of the tables.
+inline constexpr std::uint32_t kTablePages = 1u << 13;
 
 struct Segment {
   std::uint64_t magic;
@@ -176,19 +243,25 @@ struct Segment {
   alignas(64) Word doorbell;    // rung by peers; the helper sleeps on it
   Word helper_sleeps;
   Word attention;                // some object's cry for its owner is set
-  alignas(64) LongWord changes;  // of what requesters may have learnt; see known_ranges.hpp
-  alignas(64) Word atomics;      // lock: atomics on memory that not every process maps
+  Word unsettled;                // a peer waits until payloads in the rings are placed
+  Word completion_queues_end;    // behind the last one that was ever made
+  alignas(64) LongWord changes;  // of what requesters may have learnt; see changes.hpp
+  alignas(64) Word atomics;      // lock: atomics on memory that is in no object
+  // Which pages of the tables have memory behind them; the others fault when /dev/shm is full.
+  alignas(64) Word regions_backed;  // so many of `regions` and `region_marks`, from the first
+  Word backed[kTablePages / 32];    // by page, from the beginning of the segment
   alignas(64) RelayBox relay;
   MemoryObject objects[kMemoryObjects];
   SharedCompletionQueue completion_queues[kCompletionQueues];
   SharedReceives shared_receives[kSharedQueues];
   SharedQueuePair queue_pairs[kQueuePairs];
-  SharedRegion regions[kRegions];
+  alignas(kPage) SharedRegion regions[kRegions];  // peers map these pages for reading only
+  alignas(kPage) Word region_marks[kRegions];     // by region; written by requesters
   // Rings follow, page by page: see segment.hpp.
 };
 
-inline constexpr std::uint64_t kPage = 4096;
 inline constexpr std::uint64_t kRingsOffset = (sizeof(Segment) + kPage - 1) / kPage * kPage;
+static_assert(kRingsOffset / kPage <= kTablePages);
 /// Address space, not memory: the file is sparse, and only what is used is backed.
 inline constexpr std::uint64_t kSegmentBytes = std::uint64_t{1} << 30;
 

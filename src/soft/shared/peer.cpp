@@ -6,105 +6,145 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
-#include <cstdlib>
-#include <string_view>
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <new>
 
+#include "base/environment.hpp"
+#include "soft/shared/fault_guard.hpp"
 #include "soft/shared/segment.hpp"
 
 namespace verbatim::engine {
 namespace {
 
-/// Whether the kernel lets us read the peer's memory: tried on a word whose value we know.
-bool process_vm_works(const Segment& segment) noexcept {
-  if (segment.pid_namespace != own_pid_namespace()) return false;
-  std::uint64_t value = 0;
-  iovec local{&value, sizeof value};
-  iovec remote{reinterpret_cast<void*>(segment.probe_address), sizeof value};
-  return process_vm_readv(static_cast<pid_t>(segment.pid), &local, 1, &remote, 1, 0) ==
-             sizeof value &&
-         value == segment.nonce;
-}
+constexpr std::size_t kWindowTableBytes = kMemoryObjects * sizeof(std::atomic<Window*>);
+constinit const Word kAllRegions{kRegions};
 
 }  // namespace
 
 MemoryPolicy memory_policy() noexcept {
-  const char* const named = std::getenv("VERBATIM_SOFT_MEMORY");
-  const std::string_view choice = named != nullptr ? named : "mapped";
+  const std::string_view choice = environment("VERBATIM_SOFT_MEMORY", "mapped");
   return {.map_objects = choice != "process" && choice != "relay", .process_vm = choice != "relay"};
 }
 
-Peer::Peer(Segment* mapped, int fd, MemoryPath path, const SharedRegion* regions)
-    : segment_(mapped),
+void unmap(Window* windows) noexcept {
+  while (windows != nullptr) {
+    const std::unique_ptr<Window> window{std::exchange(windows, windows->next)};
+    munmap(window->address, window->bytes);
+  }
+}
+
+Peer::Peer(Segment& own, const SharedRegion* regions) noexcept
+    : all_(nullptr),
+      segment_(&own),
       regions_(regions),
-      fd_(fd),
-      tag_(tag_of(mapped->slot, mapped->nonce)),
-      pid_(mapped->pid),
-      path_(path),
-      objects_(std::make_unique<Mapping[]>(kMemoryObjects)) {}
+      region_count_(&kAllRegions),
+      tag_(tag_of(own.slot, own.nonce)),
+      pid_(own.pid),
+      path_(MemoryPath::direct) {}
+
+Peer::Peer(Peers& all, const Attached& attached) noexcept
+    : all_(&all),
+      segment_(&attached.segment),
+      regions_(attached.segment.regions),
+      region_count_(&attached.segment.regions_backed),
+      tag_(tag_of(attached.segment.slot, attached.segment.nonce)),
+      pid_(attached.pid),
+      path_(attached.path),
+      liveness_(attached.fd),
+      windows_(static_cast<WindowSlot*>(attached.windows)) {}
 
 Peer::~Peer() {
-  for (const auto& [number, fd] : channels_) close(fd);
+  close_channels();
   if (is_self()) return;
-  for (std::uint32_t i = 0; i < kMemoryObjects; ++i) {
-    if (std::byte* const mapped = objects_[i].address.load()) munmap(mapped, objects_[i].bytes);
-  }
+  unmap(retire_windows(true));
+  munmap(windows_, kWindowTableBytes);
+  forget_segment(segment_);
   munmap(segment_, kSegmentBytes);
-  close(fd_);
 }
 
-bool Peer::is_alive() noexcept {
+bool Peer::is_backed(const void* entry, std::size_t bytes) const noexcept {
   if (is_self()) return true;
-  if (dead_.load()) return false;
-  if (Directory::is_held(fd_)) return true;
-  dead_.store(true);
-  alive_until_.store(0);
-  return false;
+  const auto offset = static_cast<std::uint64_t>(static_cast<const std::byte*>(entry) -
+                                                 reinterpret_cast<const std::byte*>(segment_));
+  if (offset >= kRingsOffset || bytes > kRingsOffset - offset) return false;
+  for (std::uint64_t page = offset / kPage; page <= (offset + bytes - 1) / kPage; ++page)
+    if ((segment_->backed[page / 32].load(std::memory_order_acquire) >> page % 32 & 1) == 0)
+      return false;
+  return true;
 }
 
-bool Peer::ask_whether_alive() noexcept {
-  // First the time, then the question: a death in between is found out at the next one.
-  const std::uint64_t until = is_self() ? ~std::uint64_t{0} : ticks() + kTicksPerQuestion;
-  if (!is_alive()) return false;
-  alive_until_.store(until, std::memory_order_relaxed);
-  return true;
+bool Peer::is_stopped() noexcept {
+  const std::uint32_t pid = live_pid();
+  return pid != 0 && is_process_stopped(pid);
 }
 
 bool Peer::has_memory() const noexcept {
   return path_ != MemoryPath::process || process_vm_works(*segment_);
 }
 
-std::byte* Peer::map_object(std::uint32_t index) noexcept {
+/// Opens what a memory object names: the descriptor's number says which, the inode says whether it
+/// still is that.
+int Peer::open_object(std::uint32_t index, std::uint64_t& inode) noexcept {
+  const MemoryObject& object = segment_->objects[index];
+  if (!is_backed(&object, sizeof object)) return -1;
+  const std::uint32_t fd_plus_one = object.fd.load(std::memory_order_acquire);
+  inode = __atomic_load_n(&object.inode, __ATOMIC_RELAXED);
+  const std::uint32_t pid = live_pid();
+  if (fd_plus_one == 0 || pid == 0) return -1;
+  char path[64];
+  std::snprintf(path, sizeof path, "/proc/%u/fd/%u", pid, fd_plus_one - 1);
+  const int fd = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK);
+  struct stat info{};
+  if (fd < 0 || (fstat(fd, &info) == 0 && info.st_ino == inode)) return fd;
+  close(fd);
+  return -1;
+}
+
+const Window* Peer::map_window(std::uint32_t index) noexcept {
   static const bool allowed = memory_policy().map_objects;
   if (!allowed) return nullptr;
   const std::lock_guard lock{mutex_};
-  const MemoryObject& object = segment_->objects[index];
-  // Read once: a scribbling peer may change them between two looks.
-  const std::uint64_t inode = object.inode;
-  const std::uint64_t bytes = object.bytes;
-  const std::uint32_t fd_plus_one = object.fd.load(std::memory_order_acquire);
-  if (fd_plus_one == 0) return nullptr;
-  Mapping& mapping = objects_[index];
-  if (mapping.address.load() != nullptr && mapping.inode == inode) return mapping.address.load();
-  // The descriptor number says which; the inode says whether it still is that.
-  const std::string path =
-      "/proc/" + std::to_string(pid_) + "/fd/" + std::to_string(fd_plus_one - 1);
-  const int fd = open(path.c_str(), O_RDWR | O_CLOEXEC);
+  WindowSlot& slot = windows_[index];
+  Window* const former = slot.load();
+  if (former != nullptr && is_current(index, *former)) return former;  // Another thread was first.
+  std::unique_ptr<Window> window{new (std::nothrow) Window{}};
+  if (window == nullptr) return nullptr;
+  const int fd = open_object(index, window->inode);
   if (fd < 0) return nullptr;
   struct stat info{};
   void* mapped = MAP_FAILED;
-  if (fstat(fd, &info) == 0 && info.st_ino == inode &&
-      static_cast<std::uint64_t>(info.st_size) >= bytes && bytes > 0)
-    mapped = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  // Nobody can cut it short: else a copy would be a SIGBUS.
+  const int seals = fcntl(fd, F_GET_SEALS);
+  if (seals >= 0 && (seals & F_SEAL_SHRINK) != 0 && fstat(fd, &info) == 0 && info.st_size > 0)
+    mapped = mmap(nullptr, static_cast<std::size_t>(info.st_size), PROT_READ | PROT_WRITE,
+                  MAP_SHARED, fd, 0);
   close(fd);
   if (mapped == MAP_FAILED) return nullptr;
-  // The former mapping, if any, stays: a copy may be running in it. It goes with the peer.
-  mapping.bytes = bytes;
-  mapping.inode = info.st_ino;
-  mapping.address.store(static_cast<std::byte*>(mapped), std::memory_order_release);
-  return static_cast<std::byte*>(mapped);
+  window->address = static_cast<std::byte*>(mapped);
+  window->bytes = static_cast<std::uint64_t>(info.st_size);
+  windows_end_ = std::max(windows_end_, index + 1);
+  slot.store(window.get(), std::memory_order_release);
+  if (former != nullptr) {
+    former->next = std::exchange(retired_, former);
+    all_->note_retired();
+  }
+  return window.release();
+}
+
+Window* Peer::retire_windows(bool all) noexcept {
+  const std::lock_guard lock{mutex_};
+  Window* list = std::exchange(retired_, nullptr);
+  for (std::uint32_t index = 0; index < windows_end_; ++index) {
+    Window* const window = windows_[index].load(std::memory_order_relaxed);
+    if (window == nullptr || (!all && is_current(index, *window))) continue;
+    windows_[index].store(nullptr);
+    window->next = std::exchange(list, window);
+  }
+  return list;
 }
 
 void Peer::ring_doorbell() noexcept {
@@ -113,68 +153,46 @@ void Peer::ring_doorbell() noexcept {
     syscall(SYS_futex, &segment_->doorbell, FUTEX_WAKE, 1, nullptr, nullptr, 0);
 }
 
-int Peer::channel(const Directory& directory, std::uint32_t number) noexcept {
-  const std::lock_guard lock{mutex_};
-  if (const auto known = channels_.find(number); known != channels_.end()) return known->second;
-  // For reading too: a FIFO without any reader answers a write with SIGPIPE.
-  const int fd = open(directory.file('c', segment_->slot, number).c_str(),
-                      O_RDWR | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW);
-  if (fd >= 0) channels_.emplace(number, fd);
-  return fd;
-}
-
-Peers::~Peers() = default;
-
-void Peers::add_self(Segment& own, const SharedRegion* regions) {
-  const std::lock_guard lock{mutex_};
-  all_.push_back(std::make_unique<Peer>(&own, -1, MemoryPath::direct, regions));
-  current_[own.slot].store(all_.back().get());
-}
-
-Peer* Peers::find(std::uint32_t slot) noexcept {
-  if (slot >= kProcessSlots) return nullptr;
-  Peer* const known = current_[slot].load(std::memory_order_acquire);
-  if (known != nullptr && known->is_alive()) return known;
-  return attach(slot);
-}
-
-Peer* Peers::attach(std::uint32_t slot) noexcept {
-  const std::lock_guard lock{mutex_};
-  if (Peer* const known = current_[slot].load(); known != nullptr && known->is_alive())
-    return known;
-  const auto fd = directory_.open_slot(slot);
-  if (!fd) return nullptr;
+int Peer::open_channel(const Directory& directory, std::uint32_t number) noexcept {
+  if ((number & kPipeChannel) == 0) {
+    // For reading too: a FIFO without any reader answers a write with SIGPIPE.
+    return open(directory.path_of('c', segment_->slot, number).text,
+                O_RDWR | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW);
+  }
+  const std::uint32_t index = number & ~kPipeChannel;
+  std::uint64_t inode = 0;
   struct stat info{};
-  // A file shorter than a segment would fault when touched beyond its end.
-  if (!Directory::is_held(*fd) || fstat(*fd, &info) != 0 ||
-      static_cast<std::uint64_t>(info.st_size) != kSegmentBytes) {
-    close(*fd);
-    return nullptr;
-  }
-  void* const mapped =
-      mmap(nullptr, kSegmentBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, *fd, 0);
-  if (mapped == MAP_FAILED) {
-    close(*fd);
-    return nullptr;
-  }
-  auto& segment = *static_cast<Segment*>(mapped);
-  const std::uint64_t magic = std::atomic_ref{segment.magic}.load(std::memory_order_acquire);
-  if (magic != kMagic || segment.version != layout_version() || segment.slot != slot) {
-    munmap(mapped, kSegmentBytes);
-    close(*fd);
-    return nullptr;
-  }
-  const bool process = memory_policy().process_vm && process_vm_works(segment);
-  all_.push_back(std::make_unique<Peer>(
-      &segment, *fd, process ? MemoryPath::process : MemoryPath::relay, segment.regions));
-  current_[slot].store(all_.back().get(), std::memory_order_release);
-  return all_.back().get();
+  const int fd = index < kMemoryObjects ? open_object(index, inode) : -1;
+  if (fd < 0 || (fstat(fd, &info) == 0 && S_ISFIFO(info.st_mode))) return fd;
+  close(fd);
+  return -1;
 }
 
-bool Peers::is_alive(std::uint32_t tag) noexcept {
-  Peer* const peer = find(slot_of_tag(tag));
-  // A newer process in the slot: the one that wrote the tag is gone.
-  return peer != nullptr && peer->tag() == tag;
+bool Peer::write_channel(const Directory& directory, std::uint32_t number,
+                         std::span<const std::byte> message) noexcept {
+  const std::lock_guard lock{mutex_};
+  auto channel = std::ranges::find_if(
+      channels_, [&](const Channel& each) { return each.fd >= 0 && each.number == number; });
+  if (channel == channels_.end()) {
+    channel = std::ranges::min_element(channels_, {}, &Channel::used);
+    const int fd = open_channel(directory, number);
+    if (fd < 0) return false;
+    if (channel->fd >= 0) close(channel->fd);
+    *channel = {.number = number, .fd = fd};
+  }
+  channel->used = ++channel_uses_;
+  // Not write(): that is a point where threads are cancelled. A full FIFO has thousands of wake-ups
+  // in it: one more tells nothing new.
+  syscall(SYS_write, channel->fd, message.data(), message.size());
+  return true;
+}
+
+void Peer::close_channels() noexcept {
+  const std::lock_guard lock{mutex_};
+  for (Channel& channel : channels_) {
+    if (channel.fd >= 0) close(channel.fd);
+    channel = {};
+  }
 }
 
 }  // namespace verbatim::engine

@@ -1,17 +1,32 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
 /// \file The other processes, as this one sees them: their segments, their memory, their life.
+///
+/// A Peer owns what we have of one process: the mapping of its segment, windows into its memory
+/// objects, open FIFOs of its completion channels. It is counted: Peers keeps one reference to each
+/// that lives, a queue pair one to the peer that it is aimed at. Of a dead peer the table lets go
+/// at once, and with the last reference all comes back to the system.
+///
+/// A window is one immutable record behind one atomic pointer, so its address, size and inode
+/// belong together. One that the owner has freed is taken out of the table and retired; it is
+/// unmapped when no thread of ours can be copying in it (control/reclaim.hpp).
+///
+/// Threads: any. Locks: `Peers::mutex_` (rank `peers`) while a peer is attached (waits for the file
+/// system); inside it `Peers::table_lock_`, for a few instructions; `Peer::mutex_` (rank `peer`)
+/// while a window or a FIFO is opened (waits for the file system), nothing inside it. window(),
+/// region() and was_alive_lately() are hot and take none.
 #include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
-#include <map>
-#include <memory>
 #include <mutex>
-#include <string>
-#include <vector>
+#include <span>
+#include <utility>
 
 #include "soft/shared/directory.hpp"
 #include "soft/shared/layout.hpp"
+#include "soft/shared/liveness.hpp"
+#include "soft/shared/lock_rank.hpp"
 #include "soft/shared/spin.hpp"
 #include "verbatim/base/error.hpp"
 
@@ -24,45 +39,86 @@ enum class MemoryPath : std::uint8_t {
   relay,    ///< The peer's helper thread copies.
 };
 
-/// One process. Made once per process and never freed before the engine ends: queue pairs keep
-/// plain pointers to it.
+/// A memory object of a peer, mapped here.
+struct Window {
+  std::byte* address;
+  std::uint64_t bytes;
+  std::uint64_t inode;
+  Window* next = nullptr;  ///< When it is retired.
+};
+/// Unmaps and frees a list of them.
+void unmap(Window* windows) noexcept;
+
+class Peers;
+
 class Peer {
  public:
-  /// `regions` is what to believe of its regions: for ourselves, not what others can write.
-  Peer(Segment* mapped, int fd, MemoryPath path, const SharedRegion* regions);
-  ~Peer();
+  /// Ourselves. `regions` is what to believe: not what others can write.
+  Peer(Segment& own, const SharedRegion* regions) noexcept;
+  /// Another: its segment, mapped, and the file. `windows` is room for as many pointers as there
+  /// can be memory objects. A pid of 0 names nobody in our namespace.
+  struct Attached {
+    Segment& segment;
+    int fd;
+    void* windows;
+    MemoryPath path;
+    std::uint32_t pid;
+  };
+  Peer(Peers& all, const Attached& attached) noexcept;
   Peer(const Peer&) = delete;
   Peer& operator=(const Peer&) = delete;
 
   [[nodiscard]] Segment& segment() const noexcept { return *segment_; }
+  /// Only indices below region_count() may be asked for.
   [[nodiscard]] const SharedRegion& region(std::uint32_t index) const noexcept {
     return regions_[index];
   }
+  /// How many entries of its table of regions have memory behind them.
+  [[nodiscard]] std::uint32_t region_count() const noexcept {
+    return region_count_->load(std::memory_order_relaxed);
+  }
+  /// Its queue pair of that index; nullptr: there is no memory behind that place of the table.
+  [[nodiscard]] SharedQueuePair* queue_pair(std::uint32_t index) const noexcept {
+    SharedQueuePair* const entry = &segment_->queue_pairs[index];
+    return index < kQueuePairs && is_backed(entry, sizeof *entry) ? entry : nullptr;
+  }
+  [[nodiscard]] SharedCompletionQueue* completion_queue(std::uint32_t index) const noexcept {
+    SharedCompletionQueue* const entry = &segment_->completion_queues[index];
+    return index < kCompletionQueues && is_backed(entry, sizeof *entry) ? entry : nullptr;
+  }
+  /// Whether a part of its tables has memory behind it: else touching it may be a SIGBUS. Its own
+  /// word: where it lies about this, fault_guard.hpp catches us.
+  [[nodiscard]] bool is_backed(const void* entry, std::size_t bytes) const noexcept;
+
   [[nodiscard]] std::uint32_t tag() const noexcept { return tag_; }
-  [[nodiscard]] std::uint32_t pid() const noexcept { return pid_; }
   [[nodiscard]] bool is_self() const noexcept { return path_ == MemoryPath::direct; }
   [[nodiscard]] MemoryPath memory_path() const noexcept { return path_; }
-
-  /// Asks the kernel (about 0.2 us). Once dead, always dead.
-  [[nodiscard]] bool is_alive() noexcept;
-  /// As is_alive(), but asks at most once a millisecond: for the data path.
-  [[nodiscard]] bool seems_alive() noexcept { return was_alive_lately() || ask_whether_alive(); }
-  [[nodiscard]] bool was_alive_lately() const noexcept {
-    return ticks() < alive_until_.load(std::memory_order_relaxed);
+  /// Its pid, if that names it in our namespace and it lives at this moment; else 0.
+  [[nodiscard]] std::uint32_t live_pid() noexcept {
+    return pid_ != 0 && liveness_.holds_lock() ? pid_ : 0;
   }
 
+  /// As live_pid(), but it lived within the last millisecond. The kernel goes through all other
+  /// pids before it uses one again: 300 at least, of tens of microseconds each.
+  [[nodiscard]] std::uint32_t recent_pid() noexcept {
+    return pid_ != 0 && liveness_.seems_alive() ? pid_ : 0;
+  }
+
+  [[nodiscard]] bool is_alive() noexcept { return liveness_.is_alive(); }
+  [[nodiscard]] bool seems_alive() noexcept { return liveness_.seems_alive(); }
+  [[nodiscard]] bool was_alive_lately() const noexcept { return liveness_.was_alive_lately(); }
+  /// Whether it lives, but a signal or a debugger has stopped it; false where that cannot be seen.
+  [[nodiscard]] bool is_stopped() noexcept;
   /// Whether its memory is still there: a process that dies loses it before its lock. Slow.
   [[nodiscard]] bool has_memory() const noexcept;
 
-  /// Where the memory object is mapped here, or nullptr if it cannot be.
-  [[nodiscard]] std::byte* object(std::uint32_t index) noexcept {
-    Mapping& mapping = objects_[index];
-    if (std::byte* const mapped = mapping.address.load(std::memory_order_acquire)) [[likely]]
-      return current(index, mapping) ? mapped : map_object(index);
-    return map_object(index);
-  }
-  [[nodiscard]] std::uint64_t object_bytes(std::uint32_t index) const noexcept {
-    return objects_[index].bytes;
+  /// The memory object, mapped here; nullptr: it cannot be. Valid while a lock of a queue pair of
+  /// ours is held that was taken before the call.
+  [[nodiscard]] const Window* window(std::uint32_t index) noexcept {
+    const Window* const known = windows_[index].load(std::memory_order_acquire);
+    if (known != nullptr && is_current(index, *known)) [[likely]]
+      return known;
+    return map_window(index);
   }
 
   void ring_doorbell() noexcept;
@@ -71,65 +127,132 @@ class Peer {
     segment_->attention.store(1);
     ring_doorbell();
   }
-  /// The write end of one of the peer's completion channels, or -1.
-  [[nodiscard]] int channel(const Directory& directory, std::uint32_t number) noexcept;
+  /// Writes a message to one of its completion channels, if it has room. False: it cannot be
+  /// opened, because it is gone, or we have not the rights.
+  bool write_channel(const Directory& directory, std::uint32_t number,
+                     std::span<const std::byte> message) noexcept;
 
  private:
-  struct Mapping {
-    std::atomic<std::byte*> address{nullptr};
-    std::uint64_t bytes = 0;
-    std::uint64_t inode = 0;
+  friend class PeerRef;
+  friend class Peers;
+  struct Channel {
+    std::uint32_t number = 0;
+    int fd = -1;
+    std::uint64_t used = 0;  // Larger: later.
   };
-  static constexpr std::uint64_t kTicksPerQuestion = 2'000'000;  // About a millisecond.
-  static std::uint64_t ticks() noexcept {
-#if defined(__x86_64__)
-    return __builtin_ia32_rdtsc();
-#else
-    std::uint64_t value;
-    asm volatile("mrs %0, cntvct_el0" : "=r"(value));
-    return value * 32;  // It runs at tens of MHz.
-#endif
-  }
-  [[nodiscard]] bool current(std::uint32_t index, const Mapping& mapping) const noexcept {
-    return segment_->objects[index].inode == mapping.inode;
-  }
-  [[gnu::cold]] bool ask_whether_alive() noexcept;
-  [[nodiscard]] std::byte* map_object(std::uint32_t index) noexcept;
+  using WindowSlot = std::atomic<Window*>;
 
+  ~Peer();
+  [[nodiscard]] bool is_current(std::uint32_t index, const Window& window) const noexcept {
+    return __atomic_load_n(&segment_->objects[index].inode, __ATOMIC_RELAXED) == window.inode;
+  }
+  [[nodiscard]] const Window* map_window(std::uint32_t index) noexcept;
+  [[nodiscard]] int open_object(std::uint32_t index, std::uint64_t& inode) noexcept;
+  [[nodiscard]] int open_channel(const Directory& directory, std::uint32_t number) noexcept;
+  /// Retires the windows that their owner has freed, or all; what is retired is the caller's.
+  [[nodiscard]] Window* retire_windows(bool all) noexcept;
+  void close_channels() noexcept;
+
+  Peers* all_;
   Segment* segment_;
   const SharedRegion* regions_;
-  int fd_;
+  const Word* region_count_;
   std::uint32_t tag_;
-  std::uint32_t pid_;
+  std::uint32_t pid_;  // 0: names nobody in our namespace.
   MemoryPath path_;
-  std::atomic<bool> dead_{false};
-  std::atomic<std::uint64_t> alive_until_{0};  // Until then (ticks) nobody asks.
-  std::mutex mutex_;
-  std::unique_ptr<Mapping[]> objects_;
-  std::map<std::uint32_t, int> channels_;
+  std::atomic<std::uint32_t> references_{1};
+  Liveness liveness_;
+  WindowSlot* windows_ = nullptr;  // kMemoryObjects of them, in pages of their own.
+
+  Ranked<LockRank::peer, std::mutex> mutex_;  // Guards the rest.
+  std::uint32_t windows_end_ = 0;             // No slot from here on was ever used.
+  Window* retired_ = nullptr;                 // Replaced by newer ones.
+  std::array<Channel, 8> channels_{};
+  std::uint64_t channel_uses_ = 0;
+  Peer* next_departed_ = nullptr;  // In the list of Peers; under its lock.
+};
+
+/// A counted handle.
+class PeerRef {
+ public:
+  PeerRef() noexcept = default;
+  PeerRef(std::nullptr_t) noexcept {}  // NOLINT(google-explicit-constructor): as of a pointer
+  PeerRef(const PeerRef& other) noexcept : peer_(other.peer_) {
+    if (peer_ != nullptr) peer_->references_.fetch_add(1, std::memory_order_relaxed);
+  }
+  PeerRef(PeerRef&& other) noexcept : peer_(std::exchange(other.peer_, nullptr)) {}
+  PeerRef& operator=(PeerRef other) noexcept {
+    std::swap(peer_, other.peer_);
+    return *this;
+  }
+  ~PeerRef() {
+    if (peer_ != nullptr && peer_->references_.fetch_sub(1, std::memory_order_acq_rel) == 1)
+      delete peer_;
+  }
+
+  [[nodiscard]] Peer* get() const noexcept { return peer_; }
+  Peer* operator->() const noexcept { return peer_; }
+  Peer& operator*() const noexcept { return *peer_; }
+  explicit operator bool() const noexcept { return peer_ != nullptr; }
+  friend bool operator==(const PeerRef& one, const PeerRef& other) noexcept = default;
+  friend bool operator==(const PeerRef& one, std::nullptr_t) noexcept {
+    return one.peer_ == nullptr;
+  }
+
+ private:
+  friend class Peers;
+  explicit PeerRef(Peer* counted) noexcept : peer_(counted) {}
+  Peer* peer_ = nullptr;
 };
 
 class Peers {
  public:
-  explicit Peers(const Directory& directory) noexcept : directory_(directory) {}
+  explicit Peers(const Directory& directory) : directory_(directory) {}
   ~Peers();
+  Peers(const Peers&) = delete;
+  Peers& operator=(const Peers&) = delete;
 
   /// Our own process: its segment is already mapped.
   void add_self(Segment& own, const SharedRegion* regions);
-  /// The process in a slot; maps it if it is new there. nullptr: nobody is.
-  [[nodiscard]] Peer* find(std::uint32_t slot) noexcept;
+  [[nodiscard]] Peer& self() const noexcept { return *self_; }
+  /// The process in a slot; maps it if it is new there. Empty: nobody is, or there is no memory to
+  /// attach it.
+  [[nodiscard]] PeerRef find(std::uint32_t slot) noexcept;
   /// Whether the process that wrote `tag` into a lock still lives.
   [[nodiscard]] bool is_alive(std::uint32_t tag) noexcept;
 
+  /// Lets go of the dead, and returns the windows that are of no use any more: the caller unmaps
+  /// them when no thread can be copying in them.
+  [[nodiscard]] Window* retire() noexcept;
+  /// Whether something was retired that retire() has not returned yet.
+  [[nodiscard]] bool has_retired() const noexcept {
+    return has_retired_.load(std::memory_order_relaxed);
+  }
+
+  // The table is whole while a fork happens.
+  void before_fork() noexcept;
+  void after_fork() noexcept;
+
  private:
-  [[nodiscard]] Peer* attach(std::uint32_t slot) noexcept;
+  friend class Peer;
+  [[nodiscard]] PeerRef at(std::uint32_t slot) noexcept;
+  [[nodiscard]] PeerRef attach(std::uint32_t slot) noexcept;
+  void note_retired() noexcept;
+  /// The table's reference to a dead peer goes to the departed.
+  void drop(std::uint32_t slot, const Peer* dead) noexcept;
 
   Directory directory_;
-  std::mutex mutex_;
-  std::array<std::atomic<Peer*>, kProcessSlots> current_{};
-  // Peers that a newer process replaced in its slot, kept because queue pairs may point to them.
-  std::vector<std::unique_ptr<Peer>> all_;
+  Peer* self_ = nullptr;
+  std::atomic<bool> has_retired_{false};
+  Ranked<LockRank::peers, std::mutex> mutex_;
+  Ranked<LockRank::peer_table, SpinLock> table_lock_;  // Guards what follows.
+  std::array<Peer*, kProcessSlots> current_{};
+  std::uint32_t slots_end_ = 0;  // No slot from here on was ever used.
+  Peer* departed_ = nullptr;
 };
+
+/// Whether the kernel lets us read the process's memory: tried on a word whose value we know.
+[[nodiscard]] bool process_vm_works(const Segment& segment) noexcept;
 
 /// Which way the environment lets us take (`VERBATIM_SOFT_MEMORY`: mapped, process, relay; each
 /// denies those before it). For tests and for asking.

@@ -9,11 +9,12 @@
 
 #include <cerrno>
 #include <cstring>
-#include <fstream>
 #include <memory>
-#include <string>
+#include <new>
 #include <utility>
 
+#include "soft/shared/fault_guard.hpp"
+#include "soft/shared/liveness.hpp"
 #include "verbatim/base/try.hpp"
 
 namespace verbatim::engine {
@@ -22,70 +23,107 @@ namespace {
 constexpr std::uint64_t round_up(std::uint64_t bytes) noexcept {
   return (bytes + kPage - 1) / kPage * kPage;
 }
+/// Everything before the tables.
+constexpr std::uint64_t kHeadBytes = round_up(offsetof(Segment, objects));
+
+/// An errno, or 0. Signals interrupt it, however small it is.
+int fallocate_fully(int fd, std::uint64_t offset, std::uint64_t bytes) noexcept {
+  int failed = 0;
+  do {
+    failed = posix_fallocate(fd, static_cast<off_t>(offset), static_cast<off_t>(bytes));
+  } while (failed == EINTR);
+  return failed;
+}
 
 }  // namespace
 
-std::uint64_t own_pid_namespace() noexcept {
-  struct stat info{};
-  return stat("/proc/self/ns/pid", &info) == 0 ? info.st_ino : 0;
-}
-
-std::uint64_t start_time_of(std::uint32_t pid) {
-  // Field 22 of the line; the second, the name, may hold spaces and parentheses.
-  std::ifstream file{"/proc/" + std::to_string(pid) + "/stat"};
-  std::string line;
-  std::getline(file, line);
-  std::size_t at = line.rfind(')');
-  for (int field = 2; field < 22 && at != std::string::npos; ++field) at = line.find(' ', at + 1);
-  return at == std::string::npos ? 0 : std::strtoull(line.c_str() + at, nullptr, 10);
-}
-
-OwnSegment::OwnSegment(const Directory& directory, ClaimedSlot claimed, Segment* mapped,
-                       SharedRegion* regions) noexcept
-    : directory_(directory),
+OwnSegment::OwnSegment(Directory directory, ClaimedSlot claimed, Segment* mapped,
+                       SharedRegion* regions)
+    : directory_(std::move(directory)),
       slot_(claimed.slot),
       fd_(claimed.fd),
       segment_(mapped),
       regions_(regions),
-      tag_(tag_of(claimed.slot, mapped->nonce)) {
-  free_.emplace(kRingsOffset, kSegmentBytes - kRingsOffset);
+      tag_(tag_of(claimed.slot, mapped->nonce)),
+      free_{{kRingsOffset, kSegmentBytes - kRingsOffset}} {
+  for (std::uint64_t page = 0; page < kHeadBytes / kPage; ++page) {
+    backed_.set(page);
+    mapped->backed[page / 32].fetch_or(1u << page % 32);
+  }
 }
+
+/// A slot and its mappings, until they have an owner.
+class OwnSegment::Draft {
+ public:
+  Draft(const Directory& directory, ClaimedSlot claimed) noexcept
+      : directory_(directory), claimed_(claimed) {}
+  ~Draft() {
+    if (is_owned_) return;
+    if (segment_ != MAP_FAILED) {
+      forget_segment(segment_);
+      munmap(segment_, kSegmentBytes);
+    }
+    if (regions_ != MAP_FAILED) munmap(regions_, kRegions * sizeof(SharedRegion));
+    directory_.release(claimed_.slot);
+    close(claimed_.fd);
+  }
+  Draft(const Draft&) = delete;
+  Draft& operator=(const Draft&) = delete;
+
+  /// Which call failed, with errno; nullptr: none.
+  [[nodiscard]] const char* map() noexcept {
+    if (ftruncate(claimed_.fd, static_cast<off_t>(kSegmentBytes)) != 0) return "ftruncate";
+    if (const int failure = fallocate_fully(claimed_.fd, 0, kHeadBytes)) {
+      errno = failure;
+      return "fallocate";
+    }
+    segment_ = mmap(nullptr, kSegmentBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
+                    claimed_.fd, 0);
+    if (segment_ == MAP_FAILED) return "mmap";
+    guard_faults();
+    guard_segment(segment_);
+    regions_ = mmap(nullptr, kRegions * sizeof(SharedRegion), PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return regions_ == MAP_FAILED ? "mmap" : nullptr;
+  }
+  [[nodiscard]] Segment& segment() const noexcept { return *static_cast<Segment*>(segment_); }
+  [[nodiscard]] std::unique_ptr<OwnSegment> finish() {
+    std::unique_ptr<OwnSegment> own{
+        new OwnSegment{directory_, claimed_, &segment(), static_cast<SharedRegion*>(regions_)}};
+    is_owned_ = true;
+    return own;
+  }
+
+ private:
+  const Directory& directory_;
+  ClaimedSlot claimed_;
+  void* segment_ = MAP_FAILED;
+  void* regions_ = MAP_FAILED;
+  bool is_owned_ = false;
+};
 
 Result<std::unique_ptr<OwnSegment>> OwnSegment::create(const Directory& directory) {
   const ClaimedSlot claimed = VERBATIM_TRY(directory.claim());
-  const auto give_up = [&](const char* operation) {
-    const int failure = errno;
-    directory.release(claimed.slot);
-    close(claimed.fd);
-    return std::unexpected(os_failure(operation, failure).with_text(directory.path()));
-  };
-  if (ftruncate(claimed.fd, static_cast<off_t>(kSegmentBytes)) != 0) return give_up("ftruncate");
-  if (const int failed = posix_fallocate(claimed.fd, 0, offsetof(Segment, objects))) {
-    errno = failed;
-    return give_up("fallocate");
-  }
-  void* const address = mmap(nullptr, kSegmentBytes, PROT_READ | PROT_WRITE,
-                             MAP_SHARED | MAP_NORESERVE, claimed.fd, 0);
-  if (address == MAP_FAILED) return give_up("mmap");
-  void* const regions = mmap(nullptr, kRegions * sizeof(SharedRegion), PROT_READ | PROT_WRITE,
-                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (regions == MAP_FAILED) return give_up("mmap");
-  auto* const segment = static_cast<Segment*>(address);
+  Draft draft{directory, claimed};
+  const char* failed = draft.map();
   std::uint64_t nonce = 0;
-  if (getrandom(&nonce, sizeof nonce, 0) != sizeof nonce) return give_up("getrandom");
-  segment->version = layout_version();
-  segment->slot = claimed.slot;
-  segment->nonce = nonce;
-  segment->pid = static_cast<std::uint32_t>(getpid());
-  segment->pid_namespace = own_pid_namespace();
-  segment->start_time = start_time_of(segment->pid);
+  if (failed == nullptr && getrandom(&nonce, sizeof nonce, 0) != sizeof nonce) failed = "getrandom";
+  if (failed != nullptr)
+    return std::unexpected(os_failure(failed, errno).with_text(directory.path()));
+  Segment& segment = draft.segment();
+  segment.version = layout_version();
+  segment.slot = claimed.slot;
+  segment.nonce = nonce;
+  segment.pid = static_cast<std::uint32_t>(getpid());
+  segment.pid_namespace = own_pid_namespace();
+  segment.start_time = start_time_of(segment.pid);
   static std::uint64_t probe;
   probe = nonce;
-  segment->probe_address = reinterpret_cast<std::uintptr_t>(&probe);
+  segment.probe_address = reinterpret_cast<std::uintptr_t>(&probe);
+  auto own = draft.finish();
   // Peers believe the rest only when they see the magic.
-  std::atomic_ref{segment->magic}.store(kMagic, std::memory_order_release);
-  return std::unique_ptr<OwnSegment>{
-      new OwnSegment{directory, claimed, segment, static_cast<SharedRegion*>(regions)}};
+  std::atomic_ref{segment.magic}.store(kMagic, std::memory_order_release);
+  return own;
 }
 
 void OwnSegment::abandon() noexcept {
@@ -99,15 +137,17 @@ void OwnSegment::remove_files() noexcept {
 
 OwnSegment::~OwnSegment() {
   if (abandoned_) return;
+  const int failure = errno;  // Of the verb that gives up because of it.
   remove_files();
+  forget_segment(segment_);
   munmap(segment_, kSegmentBytes);
   munmap(regions_, kRegions * sizeof(SharedRegion));
   close(fd_);  // Drops the lock: from here on the slot is free.
+  errno = failure;
 }
 
 Result<void> OwnSegment::reserve(std::uint64_t offset, std::uint64_t bytes) {
-  if (const int failed =
-          posix_fallocate(fd_, static_cast<off_t>(offset), static_cast<off_t>(bytes))) {
+  if (const int failed = fallocate_fully(fd_, offset, bytes)) {
     Error error = os_failure("fallocate", failed).with_text(directory_.path());
     error.field = "shared memory bytes";
     error.value = bytes;
@@ -116,10 +156,35 @@ Result<void> OwnSegment::reserve(std::uint64_t offset, std::uint64_t bytes) {
   return {};
 }
 
+/// The lock is held.
+Result<void> OwnSegment::back_pages(std::uint64_t offset, std::uint64_t bytes) {
+  for (std::uint64_t page = offset / kPage; page <= (offset + bytes - 1) / kPage; ++page) {
+    if (backed_.test(page)) continue;
+    VERBATIM_TRY(reserve(page * kPage, kPage));
+    backed_.set(page);
+    segment_->backed[page / 32].fetch_or(1u << page % 32, std::memory_order_release);
+  }
+  return {};
+}
+
 Result<void> OwnSegment::back(const void* entry, std::size_t bytes) {
-  const auto offset = static_cast<std::uint64_t>(static_cast<const std::byte*>(entry) -
-                                                 reinterpret_cast<std::byte*>(segment_));
-  return reserve(offset, bytes);
+  const std::lock_guard lock{mutex_};
+  return back_pages(static_cast<std::uint64_t>(static_cast<const std::byte*>(entry) -
+                                               reinterpret_cast<std::byte*>(segment_)),
+                    bytes);
+}
+
+Result<void> OwnSegment::back_region(std::uint32_t index) {
+  const std::lock_guard lock{mutex_};
+  while (regions_backed_ <= index) {
+    const std::uint64_t first = regions_backed_;
+    constexpr std::uint32_t kPerPage = kPage / sizeof(SharedRegion);
+    VERBATIM_TRY(back_pages(offsetof(Segment, regions) + first * sizeof(SharedRegion), kPage));
+    VERBATIM_TRY(back_pages(offsetof(Segment, region_marks) + first * sizeof(Word), sizeof(Word)));
+    regions_backed_ += kPerPage;
+    segment_->regions_backed.store(regions_backed_, std::memory_order_release);
+  }
+  return {};
 }
 
 Result<std::uint64_t> OwnSegment::allocate(std::uint64_t bytes) {
@@ -129,8 +194,10 @@ Result<std::uint64_t> OwnSegment::allocate(std::uint64_t bytes) {
     if (at->second < bytes) continue;
     const auto [offset, room] = *at;
     VERBATIM_TRY(reserve(offset, bytes));
-    free_.erase(at);
-    if (room > bytes) free_.emplace(offset + bytes, room - bytes);
+    auto rest = free_.extract(at);
+    rest.key() += bytes;
+    rest.mapped() -= bytes;
+    if (room > bytes) free_.insert(std::move(rest));
     std::memset(this->at<std::byte>(offset), 0, bytes);
     return offset;
   }
@@ -148,6 +215,14 @@ void OwnSegment::free(std::uint64_t offset, std::uint64_t bytes) noexcept {
   fallocate(fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
             static_cast<off_t>(bytes));
   const std::lock_guard lock{mutex_};
+  try {
+    add_free(offset, bytes);
+  } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch): the comment says why
+    // The range is lost, not the memory: there is a gigabyte of addresses.
+  }
+}
+
+void OwnSegment::add_free(std::uint64_t offset, std::uint64_t bytes) {
   auto [here, added] = free_.emplace(offset, bytes);
   if (!added) return;
   if (const auto next = std::next(here);

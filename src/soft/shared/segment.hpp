@@ -2,8 +2,17 @@
 #pragma once
 /// \file This process's own segment: the only one that it allocates in.
 ///
-/// The file is sparse. What is handed out is backed first, so that a full /dev/shm is an error at
-/// creation and never a SIGBUS on the data path.
+/// Owns the slot's file and lock, and the mappings of it. The file is sparse. What is handed out is
+/// backed first, so that a full /dev/shm is an error at creation (ENOSPC, with the directory's
+/// name) and never a SIGBUS on the data path; which pages of the tables are backed is published,
+/// because peers get indices from keys and queue pair numbers. Only we may make the file shorter,
+/// and do not; what happens when somebody else of this user does is in fault_guard.hpp.
+///
+/// Threads: any that makes or destroys objects. Lock: `mutex_` (rank `segment`), under which the
+/// file system is asked; nothing is locked inside it. at(), shared() and trusted_regions() are hot
+/// and take none.
+#include <bitset>
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -12,6 +21,7 @@
 
 #include "soft/shared/directory.hpp"
 #include "soft/shared/layout.hpp"
+#include "soft/shared/lock_rank.hpp"
 #include "verbatim/base/error.hpp"
 
 namespace verbatim::engine {
@@ -30,8 +40,10 @@ class OwnSegment {
   /// What this process writes into locks: the slot, and bits that its predecessor did not have.
   [[nodiscard]] std::uint32_t tag() const noexcept { return tag_; }
 
-  /// Makes sure that an entry of one of the tables is backed by memory.
+  /// Makes sure that an entry of one of the tables is backed by memory, and tells peers so.
   [[nodiscard]] Result<void> back(const void* entry, std::size_t bytes);
+  /// The same for a region and its mark, and all before it: peers are told their number.
+  [[nodiscard]] Result<void> back_region(std::uint32_t index);
   /// Zeroed pages for a ring; their offset in the segment.
   [[nodiscard]] Result<std::uint64_t> allocate(std::uint64_t bytes);
   void free(std::uint64_t offset, std::uint64_t bytes) noexcept;
@@ -42,13 +54,18 @@ class OwnSegment {
 
   /// Removes the files, once: the slot may be another process's afterwards.
   void remove_files() noexcept;
+  // The list of what is free is whole while a fork happens.
+  void before_fork() noexcept { mutex_.lock(); }
+  void after_fork() noexcept { mutex_.unlock(); }
   /// In the child of a fork: leaves the files alone, and lets go of the parent's lock.
   void abandon() noexcept;
 
  private:
-  OwnSegment(const Directory& directory, ClaimedSlot claimed, Segment* mapped,
-             SharedRegion* regions) noexcept;
+  class Draft;
+  OwnSegment(Directory directory, ClaimedSlot claimed, Segment* mapped, SharedRegion* regions);
   [[nodiscard]] Result<void> reserve(std::uint64_t offset, std::uint64_t bytes);
+  void add_free(std::uint64_t offset, std::uint64_t bytes);
+  [[nodiscard]] Result<void> back_pages(std::uint64_t offset, std::uint64_t bytes);
 
   Directory directory_;
   std::uint32_t slot_;
@@ -58,14 +75,17 @@ class OwnSegment {
   std::uint32_t tag_;
   bool abandoned_ = false;
   bool removed_ = false;
-  std::mutex mutex_;
+  Ranked<LockRank::segment, std::mutex> mutex_;
   std::map<std::uint64_t, std::uint64_t> free_;  // offset -> bytes
+  std::bitset<kTablePages> backed_;              // As we know it: peers can write what they see.
+  std::uint32_t regions_backed_ = 0;
 };
 
-/// When the process started, in clock ticks; 0 if there is no such process.
-[[nodiscard]] std::uint64_t start_time_of(std::uint32_t pid);
-/// The inode of our pid namespace.
-[[nodiscard]] std::uint64_t own_pid_namespace() noexcept;
+/// What a verb says whose part of the segment could not be had: the system's reason, if there is
+/// one.
+[[nodiscard]] inline int errno_of(const Error& error) noexcept {
+  return error.os_error != 0 ? error.os_error : ENOMEM;
+}
 
 /// A tag names the slot, and 21 random bits that tell its users apart.
 [[nodiscard]] constexpr std::uint32_t tag_of(std::uint32_t slot, std::uint64_t nonce) noexcept {

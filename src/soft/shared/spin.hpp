@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
 /// \file Waiting for a few instructions of another thread, without starving it on two cores.
+///
+/// Owns nothing. Any thread. A SpinLock has the rank of the Ranked around it. Hot.
 #include <sched.h>
 
 #include <atomic>

@@ -5,10 +5,15 @@
 /// The word names its holder, so a waiter can find out that the holder is dead and take over; what
 /// the holder left half done is for the new one to repair. A holder that lives but does not leave
 /// (a stopped process) makes the attempt fail after a bound: nothing waits for ever.
+///
+/// Owns nothing: the word is in a segment. Any thread of any process. TaggedGuard has the rank that
+/// it is given; a waiter that asks whether the holder lives takes `peers`. Taking a free one is
+/// hot.
 #include <chrono>
 #include <cstdint>
 
 #include "soft/shared/layout.hpp"
+#include "soft/shared/lock_rank.hpp"
 #include "soft/shared/peer.hpp"
 #include "soft/shared/spin.hpp"
 
@@ -32,5 +37,33 @@ inline constexpr auto kHolderPatience = std::chrono::milliseconds{200};
 }
 
 inline void release(Word& lock) noexcept { lock.store(0, std::memory_order_release); }
+
+/// Holds such a lock while it lives, if it got it.
+class TaggedGuard {
+ public:
+  [[gnu::always_inline]] TaggedGuard(Word& lock, std::uint32_t tag, Peers& peers, LockRank rank,
+                                     std::chrono::nanoseconds patience = kHolderPatience) noexcept
+      : lock_(lock), rank_(rank) {
+    note_taken(rank, false);
+    acquired_ = acquire(lock, tag, peers, patience);
+    if (acquired_ == Acquired::no) note_released(rank);
+  }
+  [[gnu::always_inline]] ~TaggedGuard() {
+    if (acquired_ == Acquired::no) return;
+    release(lock_);
+    note_released(rank_);
+  }
+  TaggedGuard(const TaggedGuard&) = delete;
+  TaggedGuard& operator=(const TaggedGuard&) = delete;
+
+  [[nodiscard]] explicit operator bool() const noexcept { return acquired_ != Acquired::no; }
+  /// From a dead holder.
+  [[nodiscard]] bool taken_over() const noexcept { return acquired_ == Acquired::taken_over; }
+
+ private:
+  Word& lock_;
+  LockRank rank_;
+  Acquired acquired_;
+};
 
 }  // namespace verbatim::engine

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file Control verbs that fail when the fault plan says so, each in its own way.
+/// \file Control verbs that fail when the fault plan says so, each in its own way; else
+/// guarded.hpp.
+///
+/// Owns nothing. Any thread; takes `script` on unusual days. Not hot.
 #include <cerrno>
 #include <type_traits>
 
+#include "soft/abi/guarded.hpp"
 #include "soft/faults/hook.hpp"
 #include "soft/memory/registration.hpp"
 
@@ -11,17 +15,13 @@ namespace verbatim::engine {
 
 template <auto Verb>
 struct Scripted;
-template <class R, class... Args, R (*Verb)(Args...) noexcept>
+template <class R, class... Args, bool Noexcept, R (*Verb)(Args...) noexcept(Noexcept)>
 struct Scripted<Verb> {
-  static R call(Args... args) {
+  static R call(Args... args) noexcept {
     if (is_unusual()) [[unlikely]] {
-      if (const int os_error = next_call()) {
-        errno = os_error;
-        if constexpr (std::is_pointer_v<R>) return nullptr;
-        if constexpr (std::is_integral_v<R>) return static_cast<R>(os_error);
-      }
+      if (const int os_error = next_call()) return failed_with<R>(os_error);
     }
-    return Verb(args...);
+    return Guarded<Verb>::call(args...);
   }
 };
 /// The verb, unless the script says that this call fails.
@@ -35,6 +35,7 @@ inline int scripted_reregister(ibv_mr* region, int flags, ibv_pd* domain, void* 
     errno = os_error;
     return IBV_REREG_MR_ERR_INPUT;
   }
+  const NoCancellation uncancelled;
   return reregister_memory(region, flags, domain, address, length, access);
 }
 

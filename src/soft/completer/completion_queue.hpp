@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#pragma once
+/// \file A completion queue as its owner keeps it, and what polling it has to know of receives.
+///
+/// Two rings: a private one for what this process finished itself, and one in shared memory for
+/// what requesters finished here. Owns the private ring, and the owner's copy of each receive. Any
+/// thread may poll. `lock` (rank `completer`) guards the consumer's side of both. Hot.
+#include <infiniband/verbs.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "soft/shared/layout.hpp"
+#include "soft/shared/lock_rank.hpp"
+#include "soft/shared/spin.hpp"
+
+namespace verbatim::engine {
+
+class Engine;
+struct CompletionQueue;
+
+/// A receive as the owner keeps it: the shared copy is for peers.
+struct OwnReceive {
+  std::uint64_t id;
+  std::uint32_t number;  // Running; the completion names it.
+  std::uint32_t count;
+  std::uint32_t length;
+  std::atomic<bool> in_use;  // Until its completion is out of the shared ring, payload and all.
+  ibv_sge elements[kMaxElements];
+};
+
+/// The owner's half of a ring of receives.
+struct ReceiveRing {
+  SharedReceives* shared = nullptr;
+  std::byte* slots = nullptr;  // In our own segment.
+  std::uint32_t stride = 0;
+  std::uint32_t capacity = 0;  // A power of two.
+  std::uint32_t depth = 0;
+  std::uint32_t max_elements = 0;
+  std::uint32_t posted = 0;                // Running number.
+  std::uint32_t skipped = 0;               // How many numbers were passed over,
+  std::uint32_t last_skipped = 0;          // and the one after the last of them.
+  std::atomic<std::uint32_t> returned{0};  // How many of them the program has had back.
+  bool is_shared = false;                  // Several completion queues return its receives.
+  std::unique_ptr<OwnReceive[]> own;
+  std::uint64_t offset = 0;  // What was allocated for it.
+  std::uint64_t bytes = 0;
+
+  [[nodiscard]] ReceiveSlot& slot(std::uint32_t number) const noexcept {
+    return *reinterpret_cast<ReceiveSlot*>(slots + std::size_t{number & (capacity - 1)} * stride);
+  }
+  [[nodiscard]] OwnReceive& own_at(std::uint32_t number) const noexcept {
+    return own[number & (capacity - 1)];
+  }
+};
+
+/// The receive side of a queue pair, as completions find it by the queue pair's index.
+struct ReceiveSide {
+  void* queue_pair;                     ///< Its owner, for those who know it.
+  std::uint32_t number;                 ///< The queue pair's.
+  std::atomic<std::uint32_t>* retired;  ///< Of its send queue: names it in completions of sends.
+  CompletionQueue* queue;               ///< Where its receives complete.
+  ReceiveRing* ring;                    ///< Its own, or the shared queue's.
+};
+
+/// A completion of this process's own making: of a send, or of a flushed receive. A free place in
+/// the ring has 0 wherever the success of a send has: those are many, and do not write it again.
+struct OwnCompletion {
+  ibv_wc wc{};  // As the program gets it: polling copies it.
+  union {
+    std::atomic<std::uint32_t>* retired = nullptr;  // A send: polling frees places up to `number`.
+    ReceiveRing* ring;                              // A receive: polling frees one place.
+  };
+  std::uint32_t number = 0;  // Of the request in its queue.
+  bool is_receive = false;
+  bool is_rare = false;              // Not the success of a send: its place is to be cleaned.
+  const void* queue_pair = nullptr;  // Of a receive; of a send `retired` tells.
+
+  [[nodiscard]] bool is_of(const ReceiveSide& side) const noexcept {
+    return is_receive ? queue_pair == side.queue_pair : retired == side.retired;
+  }
+};
+
+struct CompletionQueue {
+  ibv_cq_ex raw;  // Its beginning is an ibv_cq.
+  Engine* engine;
+  std::uint32_t index;
+  SharedCompletionQueue* shared;
+  CompletionEntry* entries;  // The shared ring and its arena, in our own segment.
+  const std::byte* arena;
+  std::uint32_t arena_bytes;
+  Ranked<LockRank::completer, SpinLock> lock;  // Guards what follows.
+  std::uint32_t capacity;                      // Of both rings, a power of two.
+  std::uint32_t depth;                         // What may be in them together.
+  bool has_channel = false;
+  std::uint32_t own_receives = 0;  // How many of our own are receives: those of peers come after.
+  std::uint32_t full_polls = 0;    // How many polls in a row our own filled: peers' wait meanwhile.
+  std::atomic<std::uint32_t> head{0};
+  std::atomic<std::uint32_t> tail{0};
+  std::atomic<std::uint32_t> shared_head{0};
+  std::unique_ptr<OwnCompletion[]> ring;
+  std::uint64_t ring_offset;  // What was allocated for the shared ring and its arena,
+  std::uint64_t ring_bytes;   // and how much.
+  std::atomic<std::uint32_t> users{0};
+  std::atomic<std::uint32_t> delivered{0};     // Completion events handed to the program,
+  std::atomic<std::uint32_t> acknowledged{0};  // and given back.
+  std::atomic<bool> overrun{false};
+  std::atomic<bool> overrun_told{false};
+  ibv_wc current;            // Of an extended poll,
+  std::uint64_t current_ns;  // and when that was (steady clock).
+
+  [[nodiscard]] ibv_cq* handle() noexcept { return reinterpret_cast<ibv_cq*>(&raw); }
+  [[nodiscard]] static CompletionQueue& of(ibv_cq* queue) noexcept {
+    return *reinterpret_cast<CompletionQueue*>(queue);
+  }
+};
+
+}  // namespace verbatim::engine

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#pragma once
+/// \file The law for the locks of the engine: one table, and a checker for it.
+///
+/// A thread takes locks in the order of their ranks, lowest first; of one rank it holds one at a
+/// time. A lock that is only tried (try_lock) may be out of order: it never waits. Checked builds
+/// (VERBATIM_CHECKED, sanitizers) abort at the first lock out of order and name both places;
+/// elsewhere the checker is empty.
+///
+/// Nobody waits without a bound under a lock: what a program or a peer has to do first (give an
+/// event back, leave a queue pair) is waited for before a lock is taken, or with a limit.
+///
+/// Outside the order are the lock of an extended queue pair between wr_start and wr_complete (the
+/// program holds it, between calls), the table of indices and the box for relayed copies (leaves,
+/// or bounded by 50 ms).
+///
+/// Locks in shared memory name their holder (tagged_lock.hpp) and are waited for with a limit.
+///
+/// The table is the law for all; the checker sees those that are a Ranked or a TaggedGuard. It does
+/// not see the locks of `engine` and `atomics`, and the one of the relay's box.
+///
+/// Owns what each thread holds. Any thread. Hot where it is empty, and not elsewhere.
+#include <cstdint>
+#include <source_location>
+
+#include "verbatim/base/sanitizers.hpp"
+
+namespace verbatim::engine {
+
+/// The table: what each guards, and what may be waited for while it is held.
+enum class LockRank : std::uint8_t {
+  engine,        ///< The process's engine: made, gone, forked. Files of the directory.
+  lifetime,      ///< Objects that are looked up by index; shared to use, exclusive to free one. A
+                 ///< peer inside a queue pair: at most seconds.
+  attention,     ///< Answering peers' cries, one thread at a time. As lifetime.
+  contexts,      ///< The list of open contexts. Nothing.
+  waiting,       ///< The list of queue pairs with waiting requests. As queue_pair.
+  queue_pair,    ///< A queue pair's send side, while requests run. Relayed copies: bounded.
+  receives,      ///< The receive side of a queue pair or shared queue. Nothing.
+  datagrams,     ///< In shared memory: who delivers a datagram to a queue pair. As queue_pair.
+  receive_ring,  ///< In shared memory: who takes a receive from a shared queue. Nothing.
+  completions,   ///< In shared memory: who appends to a completion ring. Nothing.
+  completer,     ///< The consumer's side of a completion queue. Nothing.
+  helper,        ///< Starting the helper thread. Nothing.
+  events,        ///< A context's queue of asynchronous events. Nothing.
+  channel,       ///< Taking stale messages out of a completion channel. Nothing.
+  ghosts,        ///< Queue pairs that ended with a stopped process inside. Nothing.
+  domain,        ///< The list of a domain's queue pairs. A peer inside one: at most seconds.
+  atomics,       ///< In shared memory: atomics on memory that few map. Relayed copies: bounded.
+  relay,         ///< The box for relayed copies (shared memory); serving it. Its owner: bounded.
+  peers,         ///< The table of peers. Files of the directory.
+  peer_table,    ///< The slots of that table. Nothing.
+  peer,          ///< A peer's windows and channels. Files.
+  objects,       ///< The table of memory objects. Files.
+  segment,       ///< The allocator of the own segment. Files.
+  script,        ///< The fault plan. Nothing.
+};
+
+inline constexpr bool kRanksChecked =
+    VERBATIM_IS_CHECKED != 0 || VERBATIM_ASAN != 0 || VERBATIM_TSAN != 0;
+
+/// The checker's side: what this thread holds. Out of order: aborts and names both places.
+void rank_taken(LockRank rank, bool tried, const std::source_location& where) noexcept;
+void rank_released(LockRank rank) noexcept;
+/// In the child of a fork: its only thread holds nothing.
+void forget_ranks() noexcept;
+
+inline void note_taken(
+    LockRank rank, bool tried,
+    const std::source_location& where = std::source_location::current()) noexcept {
+  if constexpr (kRanksChecked) rank_taken(rank, tried, where);
+}
+inline void note_released(LockRank rank) noexcept {
+  if constexpr (kRanksChecked) rank_released(rank);
+}
+
+/// A mutex with its place in the order.
+template <LockRank Rank, class Mutex>
+class Ranked {
+ public:
+  [[gnu::always_inline]] void lock(
+      const std::source_location& where = std::source_location::current()) {
+    note_taken(Rank, false, where);  // Before it waits: a deadlock would say nothing.
+    mutex_.lock();
+  }
+  [[nodiscard, gnu::always_inline]] bool try_lock(
+      const std::source_location& where = std::source_location::current()) {
+    if (!mutex_.try_lock()) return false;
+    note_taken(Rank, true, where);
+    return true;
+  }
+  [[gnu::always_inline]] void unlock() {
+    mutex_.unlock();
+    note_released(Rank);
+  }
+  void lock_shared(const std::source_location& where = std::source_location::current()) {
+    note_taken(Rank, false, where);
+    mutex_.lock_shared();
+  }
+  [[nodiscard]] bool try_lock_shared(
+      const std::source_location& where = std::source_location::current()) {
+    if (!mutex_.try_lock_shared()) return false;
+    note_taken(Rank, true, where);
+    return true;
+  }
+  void unlock_shared() {
+    mutex_.unlock_shared();
+    note_released(Rank);
+  }
+
+ private:
+  Mutex mutex_;
+};
+
+}  // namespace verbatim::engine

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <new>
+
+#include "soft/shared/fault_guard.hpp"
+#include "soft/shared/peer.hpp"
+#include "soft/shared/segment.hpp"
+#include "verbatim/base/log.hpp"
+
+namespace verbatim::engine {
+namespace {
+
+constexpr std::size_t kWindowTableBytes = kMemoryObjects * sizeof(std::atomic<Window*>);
+
+/// Its segment, mapped: the table of regions for reading only. nullptr: it is none of ours.
+Segment* map_segment(int fd, std::uint32_t slot) noexcept {
+  struct stat info{};
+  // A file shorter than a segment would fault when touched beyond its end.
+  if (!Directory::is_held(fd) || fstat(fd, &info) != 0 ||
+      static_cast<std::uint64_t>(info.st_size) != kSegmentBytes)
+    return nullptr;
+  void* const mapped =
+      mmap(nullptr, kSegmentBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+  if (mapped == MAP_FAILED) return nullptr;
+  guard_segment(mapped);
+  auto* const segment = static_cast<Segment*>(mapped);
+  const std::uint64_t magic = std::atomic_ref{segment->magic}.load(std::memory_order_acquire);
+  if (magic == kMagic && segment->version == layout_version() && segment->slot == slot &&
+      mprotect(segment->regions, sizeof segment->regions, PROT_READ) == 0)
+    return segment;
+  forget_segment(mapped);
+  munmap(mapped, kSegmentBytes);
+  return nullptr;
+}
+
+/// The pid by which we may know the process: not one of another namespace, nor one that was given
+/// to another process meanwhile. 0: none.
+std::uint32_t pid_of(const Segment& segment) noexcept {
+  const std::uint32_t pid = segment.pid;
+  return segment.pid_namespace == own_pid_namespace() && segment.start_time != 0 &&
+                 start_time_of(pid) == segment.start_time
+             ? pid
+             : 0;
+}
+
+MemoryPath path_to(const Segment& segment, std::uint32_t pid) noexcept {
+  if (pid == 0 || !memory_policy().process_vm) return MemoryPath::relay;
+  if (process_vm_works(segment)) return MemoryPath::process;
+  static std::atomic<bool> said{false};
+  if (!said.exchange(true))
+    log(LogLevel::warning,
+        "soft0: the kernel denies access to the memory of other processes (Yama's ptrace_scope, "
+        "or a container's rules): memory that is no Buffer is copied by its owner, which is slow; "
+        "VERBATIM_SOFT_PTRACE=any in both processes allows it");
+  return MemoryPath::relay;
+}
+
+}  // namespace
+
+bool process_vm_works(const Segment& segment) noexcept {
+  std::uint64_t value = 0;
+  const iovec local{&value, sizeof value};
+  const iovec remote{reinterpret_cast<void*>(segment.probe_address), sizeof value};
+  // Not by the function of that name: sanitizers look into it.
+  return syscall(SYS_process_vm_readv, segment.pid, &local, 1, &remote, 1, 0) == sizeof value &&
+         value == segment.nonce;
+}
+
+Peers::~Peers() {
+  for (Peer* const peer : current_) PeerRef{peer};
+  for (Peer* peer = departed_; peer != nullptr;) PeerRef{std::exchange(peer, peer->next_departed_)};
+}
+
+void Peers::add_self(Segment& own, const SharedRegion* regions) {
+  self_ = new Peer{own, regions};
+  current_[own.slot] = self_;
+  slots_end_ = std::max(slots_end_, own.slot + 1);
+}
+
+PeerRef Peers::at(std::uint32_t slot) noexcept {
+  const std::lock_guard lock{table_lock_};
+  Peer* const peer = current_[slot];
+  if (peer != nullptr) peer->references_.fetch_add(1, std::memory_order_relaxed);
+  return PeerRef{peer};
+}
+
+PeerRef Peers::find(std::uint32_t slot) noexcept {
+  if (slot >= kProcessSlots) return {};
+  if (PeerRef known = at(slot); known && known->is_alive()) return known;
+  return attach(slot);
+}
+
+void Peers::note_retired() noexcept {
+  has_retired_.store(true);
+  self_->ring_doorbell();  // The helper unmaps.
+}
+
+void Peers::drop(std::uint32_t slot, const Peer* dead) noexcept {
+  {
+    const std::lock_guard lock{table_lock_};
+    Peer* const peer = current_[slot];
+    if (peer != dead) return;
+    current_[slot] = nullptr;
+    peer->next_departed_ = std::exchange(departed_, peer);
+  }
+  note_retired();
+}
+
+PeerRef Peers::attach(std::uint32_t slot) noexcept {
+  const std::lock_guard lock{mutex_};
+  if (PeerRef known = at(slot)) {
+    if (known->is_alive()) return known;
+    drop(slot, known.get());
+  }
+  const auto fd = directory_.open_slot(slot);
+  if (!fd) return {};
+  Segment* const segment = map_segment(*fd, slot);
+  if (segment == nullptr) {
+    close(*fd);
+    return {};
+  }
+  const std::uint32_t pid = pid_of(*segment);
+  void* const windows = mmap(nullptr, kWindowTableBytes, PROT_READ | PROT_WRITE,
+                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  auto* const peer = windows == MAP_FAILED
+                         ? nullptr
+                         : new (std::nothrow)
+                               Peer{*this, {*segment, *fd, windows, path_to(*segment, pid), pid}};
+  if (peer == nullptr) {
+    if (windows != MAP_FAILED) munmap(windows, kWindowTableBytes);
+    forget_segment(segment);
+    munmap(segment, kSegmentBytes);
+    close(*fd);
+    return {};
+  }
+  {
+    const std::lock_guard table{table_lock_};
+    current_[slot] = peer;
+    slots_end_ = std::max(slots_end_, slot + 1);
+  }
+  return at(slot);
+}
+
+bool Peers::is_alive(std::uint32_t tag) noexcept {
+  const PeerRef peer = find(slot_of_tag(tag));
+  // A newer process in the slot: the one that wrote the tag is gone.
+  return peer && peer->tag() == tag;
+}
+
+Window* Peers::retire() noexcept {
+  has_retired_.store(false);
+  Window* all = nullptr;
+  const auto take = [&all](Window* list) {
+    while (list != nullptr) {
+      Window* const window = std::exchange(list, list->next);
+      window->next = std::exchange(all, window);
+    }
+  };
+  std::uint32_t end = 0;
+  {
+    const std::lock_guard lock{table_lock_};
+    end = slots_end_;
+  }
+  for (std::uint32_t slot = 0; slot < end; ++slot) {
+    const PeerRef peer = at(slot);
+    if (!peer || peer->is_self()) continue;
+    if (!peer->is_alive()) drop(slot, peer.get());
+    take(peer->retire_windows(!peer->is_alive()));
+  }
+  Peer* departed = nullptr;
+  {
+    const std::lock_guard lock{table_lock_};
+    departed = std::exchange(departed_, nullptr);
+  }
+  while (departed != nullptr) {
+    const PeerRef peer{std::exchange(departed, departed->next_departed_)};
+    take(peer->retire_windows(true));
+    peer->close_channels();
+  }
+  return all;
+}
+
+void Peers::before_fork() noexcept {
+  mutex_.lock();
+  table_lock_.lock();
+}
+
+void Peers::after_fork() noexcept {
+  table_lock_.unlock();
+  mutex_.unlock();
+}
+
+}  // namespace verbatim::engine
