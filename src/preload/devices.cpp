@@ -10,10 +10,12 @@
 #include <new>
 
 #include "preload/dispatch.hpp"
+#include "preload/system_files.hpp"
+#include "soft/abi/context_operations.hpp"
+#include "soft/abi/scripted_verbs.hpp"
 #include "soft/control/device.hpp"
 #include "soft/control/domain.hpp"
 #include "soft/control/queue_pair.hpp"
-#include "soft/faults/scripted_verbs.hpp"
 #include "soft/shared/engine.hpp"
 
 namespace verbatim::preload {
@@ -22,9 +24,6 @@ namespace {
 constinit Original<ibv_device**(int*)> original_list{"ibv_get_device_list", "IBVERBS_1.1"};
 constinit Original<void(ibv_device**)> original_free{"ibv_free_device_list", "IBVERBS_1.1"};
 constinit Original<ibv_context*(int)> original_import{"ibv_import_device", "IBVERBS_1.10"};
-
-/// The real library is at work, and asks for the list itself: it must not meet our devices.
-constinit thread_local bool real_is_asking = false;
 
 /// The lists that we gave out, each with the real list that it was made from. Never destroyed:
 /// programs free lists in their last moments.
@@ -35,6 +34,12 @@ struct Lists {
 Lists& lists() {
   static auto* const all = new Lists;
   return *all;
+}
+
+/// The real library walks through the class directories.
+ibv_device** list_real(int* count) {
+  const DevicesHidden hidden;
+  return original_list(count);
 }
 
 /// nullptr with errno, if there is no memory for it.
@@ -61,20 +66,20 @@ ibv_device** merge(ibv_device** real, int real_count) noexcept {
 /// still holds a pointer, so the objects stay; but no peer reaches them any more.
 void abandon(ibv_context* context) noexcept {
   engine::Engine& engine = *engine::Context::of(context).engine;
-  for (std::uint32_t i = 0; i < engine::kQueuePairs; ++i) {
-    engine::QueuePair* const left = engine.queue_pairs.at(i);
-    if (left == nullptr || left->raw.context != context) continue;
+  engine.receive_sides.for_each([context](const engine::ReceiveSide& side) {
+    ibv_qp& left = engine::QueuePair::of(side).raw;
+    if (left.context != context) return;
     ibv_qp_attr reset{};
     reset.qp_state = IBV_QPS_RESET;
-    engine::modify_queue_pair(&left->raw, &reset, IBV_QP_STATE);
-  }
+    engine::modify_queue_pair(&left, &reset, IBV_QP_STATE);
+  });
 }
 
 constexpr char kCommandFile[] = "verbatim-commands";
 
 /// With a descriptor to duplicate or hand on, as programs do; there is nobody behind it.
 ibv_context* open_soft(ibv_device* device) noexcept {
-  ibv_context* const context = engine::kScripted<engine::open_device>(device);
+  ibv_context* const context = engine::kScripted<engine::open_filled>(device);
   if (context != nullptr) context->cmd_fd = memfd_create(kCommandFile, MFD_CLOEXEC);
   return context;
 }
@@ -103,10 +108,10 @@ using namespace verbatim::preload;
 namespace engine = verbatim::engine;
 
 VERBATIM_EXPORT ibv_device** ibv_get_device_list(int* count) {
-  if (real_is_asking) return original_list(count);
+  if (DevicesHidden::now()) return original_list(count);  // The real library itself is asking.
   const int errno_before = errno;
   int real_count = 0;
-  ibv_device** const real = original_list(&real_count);
+  ibv_device** const real = list_real(&real_count);
   const bool ours = engine::find_device(0) != nullptr;
   if (count != nullptr) *count = 0;
   if (!ours && real == nullptr) return nullptr;  // With the real library's errno.
@@ -163,8 +168,6 @@ VERBATIM_EXPORT ibv_context* ibv_import_device(int command_fd) {
     errno = EOPNOTSUPP;
     return nullptr;
   }
-  real_is_asking = true;
-  ibv_context* const imported = original_import(command_fd);
-  real_is_asking = false;
-  return imported;
+  const DevicesHidden hidden;
+  return original_import(command_fd);
 }

@@ -11,6 +11,7 @@
 #include <type_traits>
 
 #include "preload/original.hpp"
+#include "preload/uncancelled.hpp"
 #include "soft/control/device.hpp"
 
 // verbs.h turns these into macros; here the exported functions themselves are meant.
@@ -39,12 +40,14 @@ struct Text {
 };
 
 /// Calls `Soft`, or the original of that name and version: as the first argument's device says. The
-/// verbs that return an errno also set it, because programs look there all the same.
+/// verbs that return an errno also set it, because programs look there all the same. The engine
+/// works with files where the thread could be cancelled, and promises not to throw: so it is not.
 template <Text Name, Text Version, auto Soft, class First, class... Rest>
-auto dispatch(First first, Rest... rest) noexcept {
+auto dispatch(First first, Rest... rest) {
   using R = std::invoke_result_t<decltype(Soft), First, Rest...>;
   static constinit Original<R(First, Rest...)> original{Name.characters, Version.characters};
   if (!is_soft(first)) return original(first, rest...);
+  const Uncancelled here;
   if constexpr (std::is_same_v<R, int>) {
     const int result = Soft(first, rest...);
     if (result > 0) errno = result;
@@ -52,6 +55,14 @@ auto dispatch(First first, Rest... rest) noexcept {
   } else {
     return Soft(first, rest...);
   }
+}
+
+/// The same for verbs that wait for an event: programs cancel a thread there, and its stack is
+/// unwound. So neither this nor what it calls is noexcept.
+template <Text Name, Text Version, auto Soft, class First, class... Rest>
+int dispatch_waiting(First first, Rest... rest) {
+  static constinit Original<int(First, Rest...)> original{Name.characters, Version.characters};
+  return is_soft(first) ? Soft(first, rest...) : original(first, rest...);
 }
 
 /// For dispatch(): fails with EOPNOTSUPP, as verbs with that result do.

@@ -3,8 +3,10 @@
 #include <cstdint>
 
 #include "preload/dispatch.hpp"
+#include "soft/abi/scripted_verbs.hpp"
+#include "soft/control/address_handle.hpp"
 #include "soft/control/device.hpp"
-#include "soft/faults/scripted_verbs.hpp"
+#include "soft/control/domain.hpp"
 #include "soft/memory/registration.hpp"
 
 namespace verbatim::preload {

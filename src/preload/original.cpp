@@ -5,11 +5,14 @@
 
 #include <string_view>
 
+#include "preload/loader_hooks.hpp"
+
 namespace verbatim::preload {
 namespace {
 
 void* find_in(void* library, const char* name, const char* version) noexcept {
-  return version != nullptr ? dlvsym(library, name, version) : dlsym(library, name);
+  return version != nullptr ? original_dlvsym()(library, name, version)
+                            : original_dlsym()(library, name);
 }
 
 }  // namespace

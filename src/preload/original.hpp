@@ -26,7 +26,8 @@ class Original<R(Args...)> {
   constexpr explicit Original(const char* name, const char* version = nullptr) noexcept
       : name_(name), version_(version) {}
 
-  R operator()(Args... args) noexcept {
+  /// Not noexcept: the thread may be cancelled in there, and then its stack is unwound through us.
+  R operator()(Args... args) {
     if (const Pointer function = find()) return function(args...);
     errno = EOPNOTSUPP;
     if constexpr (std::is_pointer_v<R>) return nullptr;

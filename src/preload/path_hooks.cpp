@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The C library's functions that take a path, for the paths of our devices. All others go straight
-// on to the C library; an error there is the caller's to see.
+// The C library's functions that open a path or ask about it, for our files. All others go straight
+// on to the C library; an error there is the caller's to see. The stat() family: stat_hooks.cpp.
 #include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
-#include <sys/sysmacros.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <climits>
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
 #include "preload/original.hpp"
-#include "preload/system_files.hpp"
+#include "preload/place.hpp"
+#include "preload/uncancelled.hpp"
 
 namespace verbatim::preload {
 namespace {
@@ -27,49 +28,16 @@ constinit Original<int(int, const char*, int, mode_t)> original_openat{"openat"}
 constinit Original<int(int, const char*, int, mode_t)> original_openat64{"openat64"};
 constinit Original<FILE*(const char*, const char*)> original_fopen{"fopen"};
 constinit Original<FILE*(const char*, const char*)> original_fopen64{"fopen64"};
-constinit Original<int(const char*, struct stat*)> original_stat{"stat"};
-constinit Original<int(const char*, struct stat64*)> original_stat64{"stat64"};
-constinit Original<int(const char*, struct stat*)> original_lstat{"lstat"};
-constinit Original<int(const char*, struct stat64*)> original_lstat64{"lstat64"};
-constinit Original<int(int, const char*, struct stat*, int)> original_fstatat{"fstatat"};
-constinit Original<int(int, const char*, struct stat64*, int)> original_fstatat64{"fstatat64"};
-constinit Original<int(int, const char*, int, unsigned, struct statx*)> original_statx{"statx"};
 constinit Original<int(const char*, int)> original_access{"access"};
+constinit Original<int(const char*, int)> original_eaccess{"eaccess"};
 constinit Original<int(int, const char*, int, int)> original_faccessat{"faccessat"};
 constinit Original<char*(const char*, char*)> original_realpath{"realpath"};
+constinit Original<ssize_t(const char*, char*, std::size_t)> original_readlink{"readlink"};
+constinit Original<ssize_t(int, const char*, char*, std::size_t)> original_readlinkat{"readlinkat"};
 
-constexpr unsigned kMajor = 231;  // The kernel's for nodes of this kind,
-constexpr unsigned kMinor = 192;  // and where it starts to count.
-
-mode_t mode_of(const SystemFile& file) noexcept {
-  if (file.kind == Kind::node) return S_IFCHR | 0666;
-  return file.kind == Kind::directory ? S_IFDIR | 0755 : S_IFREG | 0444;
-}
-
-template <class Structure>
-int describe(const SystemFile& file, Structure* info) noexcept {
-  std::memset(info, 0, sizeof *info);
-  info->st_mode = mode_of(file);
-  info->st_nlink = 1;
-  info->st_blksize = 4096;
-  info->st_size = file.kind == Kind::attribute ? 4096 : 0;  // As sysfs says of all of them.
-  if (file.kind == Kind::node) info->st_rdev = makedev(kMajor, kMinor + file.device);
-  return 0;
-}
-
-int describe(const SystemFile& file, unsigned mask, struct statx* info) noexcept {
-  struct stat plain;
-  describe(file, &plain);
-  std::memset(info, 0, sizeof *info);
-  info->stx_mask = mask & STATX_BASIC_STATS;
-  info->stx_mode = static_cast<std::uint16_t>(plain.st_mode);
-  info->stx_nlink = 1;
-  info->stx_blksize = 4096;
-  info->stx_size = static_cast<std::uint64_t>(plain.st_size);
-  info->stx_rdev_major = major(plain.st_rdev);
-  info->stx_rdev_minor = minor(plain.st_rdev);
-  return 0;
-}
+using GetAttribute = ssize_t(const char*, const char*, void*, std::size_t);
+constinit Original<GetAttribute> original_getxattr{"getxattr"};
+constinit Original<GetAttribute> original_lgetxattr{"lgetxattr"};
 
 int fail(int os_error) noexcept {
   errno = os_error;
@@ -85,8 +53,11 @@ int check_access(const SystemFile& file, int mode) noexcept {
 
 /// A descriptor that reads as the attribute does. The node is not one to talk to: it opens, as a
 /// program that asks "may I?" expects.
-int open_file(const SystemFile& file, int flags) noexcept {
-  if (file.kind == Kind::directory) return fail(EACCES);
+int open_place(const Place& place, int flags) noexcept {
+  const Uncancelled here;
+  const SystemFile& file = place.file();
+  if (file.kind == Kind::directory) return open_directory(place.name(), flags);
+  if ((flags & O_DIRECTORY) != 0) return fail(ENOTDIR);
   if (file.kind == Kind::node) return original_open("/dev/null", flags & ~(O_CREAT | O_EXCL), 0);
   if ((flags & O_ACCMODE) != O_RDONLY) return fail(EACCES);
   const int fd = memfd_create("verbatim", (flags & O_CLOEXEC) != 0 ? MFD_CLOEXEC : 0);
@@ -99,13 +70,9 @@ int open_file(const SystemFile& file, int flags) noexcept {
   return fd;
 }
 
-FILE* open_stream(const SystemFile& file, const char* mode) noexcept {
+FILE* open_stream(const Place& place, const char* mode) noexcept {
   const bool reads = mode[0] == 'r' && std::strchr(mode, '+') == nullptr;
-  if (file.kind == Kind::attribute && !reads) {
-    errno = EACCES;
-    return nullptr;
-  }
-  const int fd = open_file(file, (reads ? O_RDONLY : O_RDWR) | O_CLOEXEC);
+  const int fd = open_place(place, (reads ? O_RDONLY : O_RDWR) | O_CLOEXEC);
   return fd < 0 ? nullptr : fdopen(fd, mode);
 }
 
@@ -124,16 +91,14 @@ mode_t mode_argument(int flags, va_list arguments) noexcept {
   original_openat64.find();
   original_fopen.find();
   original_fopen64.find();
-  original_stat.find();
-  original_stat64.find();
-  original_lstat.find();
-  original_lstat64.find();
-  original_fstatat.find();
-  original_fstatat64.find();
-  original_statx.find();
   original_access.find();
+  original_eaccess.find();
   original_faccessat.find();
   original_realpath.find();
+  original_readlink.find();
+  original_readlinkat.find();
+  original_getxattr.find();
+  original_lgetxattr.find();
 }
 
 }  // namespace
@@ -146,8 +111,8 @@ VERBATIM_EXPORT int open(const char* path, int flags, ...) {
   va_start(arguments, flags);
   const mode_t mode = mode_argument(flags, arguments);
   va_end(arguments);
-  SystemFile file;
-  return find_system_file(path, file) ? open_file(file, flags) : original_open(path, flags, mode);
+  const Place place{path};
+  return place.is_ours() ? open_place(place, flags) : original_open(place.path(), flags, mode);
 }
 
 VERBATIM_EXPORT int open64(const char* path, int flags, ...) {
@@ -155,8 +120,8 @@ VERBATIM_EXPORT int open64(const char* path, int flags, ...) {
   va_start(arguments, flags);
   const mode_t mode = mode_argument(flags, arguments);
   va_end(arguments);
-  SystemFile file;
-  return find_system_file(path, file) ? open_file(file, flags) : original_open64(path, flags, mode);
+  const Place place{path};
+  return place.is_ours() ? open_place(place, flags) : original_open64(place.path(), flags, mode);
 }
 
 VERBATIM_EXPORT int openat(int directory, const char* path, int flags, ...) {
@@ -164,9 +129,9 @@ VERBATIM_EXPORT int openat(int directory, const char* path, int flags, ...) {
   va_start(arguments, flags);
   const mode_t mode = mode_argument(flags, arguments);
   va_end(arguments);
-  SystemFile file;
-  return find_system_file(path, file) ? open_file(file, flags)
-                                      : original_openat(directory, path, flags, mode);
+  const Place place{directory, path};
+  return place.is_ours() ? open_place(place, flags)
+                         : original_openat(place.directory(), place.path(), flags, mode);
 }
 
 VERBATIM_EXPORT int openat64(int directory, const char* path, int flags, ...) {
@@ -174,9 +139,9 @@ VERBATIM_EXPORT int openat64(int directory, const char* path, int flags, ...) {
   va_start(arguments, flags);
   const mode_t mode = mode_argument(flags, arguments);
   va_end(arguments);
-  SystemFile file;
-  return find_system_file(path, file) ? open_file(file, flags)
-                                      : original_openat64(directory, path, flags, mode);
+  const Place place{directory, path};
+  return place.is_ours() ? open_place(place, flags)
+                         : original_openat64(place.directory(), place.path(), flags, mode);
 }
 
 // NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming): the C library's names
@@ -194,89 +159,81 @@ VERBATIM_EXPORT int __openat64_2(int directory, const char* path, int flags) {
 // NOLINTEND(bugprone-reserved-identifier,readability-identifier-naming)
 
 VERBATIM_EXPORT FILE* fopen(const char* path, const char* mode) {
-  SystemFile file;
-  return find_system_file(path, file) ? open_stream(file, mode) : original_fopen(path, mode);
+  const Place place{path};
+  return place.is_ours() ? open_stream(place, mode) : original_fopen(place.path(), mode);
 }
 
 VERBATIM_EXPORT FILE* fopen64(const char* path, const char* mode) {
-  SystemFile file;
-  return find_system_file(path, file) ? open_stream(file, mode) : original_fopen64(path, mode);
+  const Place place{path};
+  return place.is_ours() ? open_stream(place, mode) : original_fopen64(place.path(), mode);
 }
 
-VERBATIM_EXPORT int stat(const char* path, struct stat* info) noexcept {
-  SystemFile file;
-  return find_system_file(path, file) ? describe(file, info) : original_stat(path, info);
+VERBATIM_EXPORT int access(const char* path, int mode) noexcept {
+  const Place place{path};
+  return place.is_ours() ? check_access(place.file(), mode) : original_access(place.path(), mode);
 }
 
-VERBATIM_EXPORT int stat64(const char* path, struct stat64* info) noexcept {
-  SystemFile file;
-  return find_system_file(path, file) ? describe(file, info) : original_stat64(path, info);
+VERBATIM_EXPORT int eaccess(const char* path, int mode) noexcept {
+  const Place place{path};
+  return place.is_ours() ? check_access(place.file(), mode) : original_eaccess(place.path(), mode);
 }
 
-VERBATIM_EXPORT int lstat(const char* path, struct stat* info) noexcept {
-  SystemFile file;
-  return find_system_file(path, file) ? describe(file, info) : original_lstat(path, info);
+VERBATIM_EXPORT int faccessat(int directory, const char* path, int mode, int flags) noexcept {
+  const Place place{directory, path};
+  return place.is_ours() ? check_access(place.file(), mode)
+                         : original_faccessat(place.directory(), place.path(), mode, flags);
 }
 
-VERBATIM_EXPORT int lstat64(const char* path, struct stat64* info) noexcept {
-  SystemFile file;
-  return find_system_file(path, file) ? describe(file, info) : original_lstat64(path, info);
+VERBATIM_EXPORT char* realpath(const char* path, char* resolved) noexcept {
+  const Place place{path};
+  if (!place.is_ours()) return original_realpath(place.path(), resolved);
+  if (resolved == nullptr) return strndup(place.name().data(), place.name().size());
+  resolved[place.name().copy(resolved, PATH_MAX - 1)] = '\0';
+  return resolved;
 }
 
-VERBATIM_EXPORT int fstatat(int directory, const char* path, struct stat* info,
-                            int flags) noexcept {
-  SystemFile file;
-  return find_system_file(path, file) ? describe(file, info)
-                                      : original_fstatat(directory, path, info, flags);
+// None of ours is a link.
+VERBATIM_EXPORT ssize_t readlink(const char* path, char* target, std::size_t size) noexcept {
+  const Place place{path};
+  return place.is_ours() ? fail(EINVAL) : original_readlink(place.path(), target, size);
 }
 
-VERBATIM_EXPORT int fstatat64(int directory, const char* path, struct stat64* info,
-                              int flags) noexcept {
-  SystemFile file;
-  return find_system_file(path, file) ? describe(file, info)
-                                      : original_fstatat64(directory, path, info, flags);
+VERBATIM_EXPORT ssize_t readlinkat(int directory, const char* path, char* target,
+                                   std::size_t size) noexcept {
+  const Place place{directory, path};
+  return place.is_ours() ? fail(EINVAL)
+                         : original_readlinkat(place.directory(), place.path(), target, size);
 }
 
-VERBATIM_EXPORT int statx(int directory, const char* path, int flags, unsigned mask,
-                          struct statx* info) noexcept {
-  SystemFile file;
-  return find_system_file(path, file) ? describe(file, mask, info)
-                                      : original_statx(directory, path, flags, mask, info);
+// Nor has any of them a list of who may use it, for which `ls -l` asks.
+VERBATIM_EXPORT ssize_t getxattr(const char* path, const char* name, void* value,
+                                 std::size_t size) noexcept {
+  const Place place{path};
+  return place.is_ours() ? fail(EOPNOTSUPP) : original_getxattr(place.path(), name, value, size);
+}
+
+VERBATIM_EXPORT ssize_t lgetxattr(const char* path, const char* name, void* value,
+                                  std::size_t size) noexcept {
+  const Place place{path};
+  return place.is_ours() ? fail(EOPNOTSUPP) : original_lgetxattr(place.path(), name, value, size);
 }
 
 // NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming): the C library's names
 
-// What stat() and lstat() were in programs that were linked before glibc 2.33. The version is that
-// of the structure, of which there is one.
-VERBATIM_EXPORT int __xstat(int, const char* path, struct stat* info) noexcept {
-  return stat(path, info);
+// With _FORTIFY_SOURCE: the compiler knows the size of the buffer, and nobody else looks at it.
+VERBATIM_EXPORT char* __realpath_chk(const char* path, char* resolved, std::size_t room) noexcept {
+  if (room < PATH_MAX) std::abort();
+  return realpath(path, resolved);
 }
-VERBATIM_EXPORT int __xstat64(int, const char* path, struct stat64* info) noexcept {
-  return stat64(path, info);
+VERBATIM_EXPORT ssize_t __readlink_chk(const char* path, char* target, std::size_t size,
+                                       std::size_t room) noexcept {
+  if (size > room) std::abort();
+  return readlink(path, target, size);
 }
-VERBATIM_EXPORT int __lxstat(int, const char* path, struct stat* info) noexcept {
-  return lstat(path, info);
-}
-VERBATIM_EXPORT int __lxstat64(int, const char* path, struct stat64* info) noexcept {
-  return lstat64(path, info);
+VERBATIM_EXPORT ssize_t __readlinkat_chk(int directory, const char* path, char* target,
+                                         std::size_t size, std::size_t room) noexcept {
+  if (size > room) std::abort();
+  return readlinkat(directory, path, target, size);
 }
 
 // NOLINTEND(bugprone-reserved-identifier,readability-identifier-naming)
-
-VERBATIM_EXPORT int access(const char* path, int mode) noexcept {
-  SystemFile file;
-  return find_system_file(path, file) ? check_access(file, mode) : original_access(path, mode);
-}
-
-VERBATIM_EXPORT int faccessat(int directory, const char* path, int mode, int flags) noexcept {
-  SystemFile file;
-  return find_system_file(path, file) ? check_access(file, mode)
-                                      : original_faccessat(directory, path, mode, flags);
-}
-
-VERBATIM_EXPORT char* realpath(const char* path, char* resolved) noexcept {
-  SystemFile file;
-  if (!find_system_file(path, file)) return original_realpath(path, resolved);
-  if (resolved == nullptr) return strdup(path);
-  return std::strcpy(resolved, path);  // Shorter than PATH_MAX, or it would not be one of ours.
-}

@@ -10,8 +10,8 @@
 
 #include "preload/dispatch.hpp"
 #include "soft/abi/context_operations.hpp"
+#include "soft/abi/scripted_verbs.hpp"
 #include "soft/control/device.hpp"
-#include "soft/faults/scripted_verbs.hpp"
 
 namespace verbatim::preload {
 namespace {

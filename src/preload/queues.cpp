@@ -2,12 +2,12 @@
 // Completion channels and queues, queue pairs, shared receive queues, events.
 #include "preload/dispatch.hpp"
 #include "soft/abi/extended_verbs.hpp"
+#include "soft/abi/scripted_verbs.hpp"
 #include "soft/control/completion_channel.hpp"
 #include "soft/control/completion_queue.hpp"
 #include "soft/control/events.hpp"
 #include "soft/control/queue_pair.hpp"
 #include "soft/control/shared_receive_queue.hpp"
-#include "soft/faults/scripted_verbs.hpp"
 
 namespace verbatim::preload {
 namespace {
@@ -97,8 +97,8 @@ VERBATIM_EXPORT int ibv_destroy_cq(ibv_cq* queue) {
 }
 
 VERBATIM_EXPORT int ibv_get_cq_event(ibv_comp_channel* channel, ibv_cq** queue, void** user) {
-  return dispatch<"ibv_get_cq_event", "IBVERBS_1.1", &engine::get_completion_event>(channel, queue,
-                                                                                    user);
+  return dispatch_waiting<"ibv_get_cq_event", "IBVERBS_1.1", &engine::get_completion_event>(
+      channel, queue, user);
 }
 
 VERBATIM_EXPORT void ibv_ack_cq_events(ibv_cq* queue, unsigned count) {
@@ -171,7 +171,7 @@ VERBATIM_EXPORT int ibv_destroy_srq(ibv_srq* queue) {
 }
 
 VERBATIM_EXPORT int ibv_get_async_event(ibv_context* context, ibv_async_event* event) {
-  return dispatch<"ibv_get_async_event", "IBVERBS_1.1", &engine::get_event>(context, event);
+  return dispatch_waiting<"ibv_get_async_event", "IBVERBS_1.1", &engine::get_event>(context, event);
 }
 
 VERBATIM_EXPORT void ibv_ack_async_event(ibv_async_event* event) {

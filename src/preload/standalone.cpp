@@ -6,9 +6,9 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
 #include <iterator>
 
+#include "base/environment.hpp"
 #include "preload/original.hpp"
 
 namespace {
@@ -153,7 +153,7 @@ VERBATIM_EXPORT int ibv_dontfork_range(void*, std::size_t) { return 0; }
 VERBATIM_EXPORT int ibv_dofork_range(void*, std::size_t) { return 0; }
 
 VERBATIM_EXPORT const char* ibv_get_sysfs_path() {
-  const char* const named = std::getenv("SYSFS_PATH");
+  const char* const named = verbatim::environment("SYSFS_PATH");
   return named != nullptr ? named : "/sys";
 }
 

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #include "preload/system_files.hpp"
 
-#include <endian.h>
-
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
 #include <cstring>
-#include <string_view>
+#include <span>
 
 #include "soft/control/device.hpp"
 
@@ -48,83 +46,105 @@ void write_gid_type(const Device& device, char* text, std::size_t size) noexcept
   std::snprintf(text, size, "%s", engine::is_ethernet(device) ? "RoCE v2" : "IB/RoCE v1");
 }
 
-struct Attribute {
-  string_view name;
-  Write write;  // nullptr: always the same text.
-  const char* text = nullptr;
+struct Entry {
+  string_view path;  // Below the device's directory.
+  SystemFile::Kind kind;
+  Write write = nullptr;
+  const char* text = "";  // Of those that always say the same.
 };
 
-constexpr Attribute kDeviceAttributes[] = {
-    {"board_id", nullptr, "VERBATIM"},
-    {"fw_ver", [](const Device&, char* t,
-                  std::size_t n) { std::snprintf(t, n, "soft-%08x", engine::layout_version()); }},
-    {"hca_type", nullptr, "soft"},
-    {"hw_rev", nullptr, "0"},
-    {"node_desc",
-     [](const Device& d, char* t, std::size_t n) { std::snprintf(t, n, "%s", d.raw.name); }},
-    {"node_guid", &write_guid},
-    {"node_type", nullptr, "1: CA"},
-    {"sys_image_guid", &write_guid},
-};
-
-// Below ports/1.
-constexpr Attribute kPortAttributes[] = {
-    {"cap_mask", nullptr, "0x0"},
-    {"gid_attrs/types/0", &write_gid_type},
-    {"gid_attrs/types/1", &write_gid_type},
-    {"gids/0", [](const Device& d, char* t, std::size_t n) { write_gid(d, 0, t, n); }},
-    {"gids/1", [](const Device& d, char* t, std::size_t n) { write_gid(d, 1, t, n); }},
-    {"lid",
-     [](const Device& d, char* t, std::size_t n) { std::snprintf(t, n, "0x%x", port_of(d).lid); }},
-    {"lid_mask_count", nullptr, "0"},
-    {"link_layer",
-     [](const Device& d, char* t, std::size_t n) {
-       std::snprintf(t, n, "%s", engine::is_ethernet(d) ? "Ethernet" : "InfiniBand");
-     }},
-    {"phys_state", nullptr, "5: LinkUp"},
-    {"pkeys/0", nullptr, "0xffff"},
-    {"rate",
-     [](const Device&, char* t, std::size_t n) {
-       std::snprintf(t, n, "%u Gb/sec (4X EDR)", engine::kPortSpeedMbps / 1000);
-     }},
-    {"sm_lid", [](const Device& d, char* t,
-                  std::size_t n) { std::snprintf(t, n, "0x%x", port_of(d).sm_lid); }},
-    {"sm_sl", nullptr, "0"},
-    {"state",
-     [](const Device& d, char* t, std::size_t n) {
-       const bool up = port_of(d).state == IBV_PORT_ACTIVE;
-       std::snprintf(t, n, "%s", up ? "4: ACTIVE" : "1: DOWN");
-     }},
-};
-
-constexpr Attribute kNodeAttributes[] = {
-    {"abi_version", nullptr, "1"},
-    {"ibdev",
-     [](const Device& d, char* t, std::size_t n) { std::snprintf(t, n, "%s", d.raw.name); }},
-};
-
-constexpr string_view kDirectories[] = {"",
-                                        "ports",
-                                        "ports/1",
-                                        "ports/1/gids",
-                                        "ports/1/gid_attrs",
-                                        "ports/1/gid_attrs/types",
-                                        "ports/1/pkeys"};
-
-template <std::size_t Count>
-bool write_one_of(const Attribute (&all)[Count], string_view name, const Device& device,
-                  SystemFile& file) noexcept {
-  const auto* const found =
-      std::find_if(all, all + Count, [&](const Attribute& each) { return each.name == name; });
-  if (found == all + Count) return false;
-  constexpr std::size_t kRoom = sizeof file.text - 1;
-  if (found->write != nullptr) found->write(device, file.text, kRoom);
-  if (found->write == nullptr) std::snprintf(file.text, kRoom, "%s", found->text);
-  file.length = std::strlen(file.text);
-  file.text[file.length++] = '\n';
-  file.kind = SystemFile::Kind::attribute;
-  return true;
+constexpr Entry directory(string_view path) noexcept {
+  return {.path = path, .kind = SystemFile::Kind::directory};
 }
+constexpr Entry constant(string_view path, const char* text) noexcept {
+  return {.path = path, .kind = SystemFile::Kind::attribute, .text = text};
+}
+constexpr Entry written(string_view path, Write write) noexcept {
+  return {.path = path, .kind = SystemFile::Kind::attribute, .write = write};
+}
+
+void write_name(const Device& device, char* text, std::size_t size) noexcept {
+  std::snprintf(text, size, "%s", device.raw.name);
+}
+
+constexpr Entry kDevice[] = {
+    directory(""),
+    constant("board_id", "VERBATIM"),
+    written("fw_ver",
+            [](const Device&, char* t, std::size_t n) {
+              std::snprintf(t, n, "soft-%08x", engine::layout_version());
+            }),
+    constant("hca_type", "soft"),
+    constant("hw_rev", "0"),
+    written("node_desc", &write_name),
+    written("node_guid", &write_guid),
+    constant("node_type", "1: CA"),
+    written("sys_image_guid", &write_guid),
+    directory("ports"),
+    directory("ports/1"),
+    constant("ports/1/cap_mask", "0x0"),
+    directory("ports/1/gid_attrs"),
+    directory("ports/1/gid_attrs/types"),
+    written("ports/1/gid_attrs/types/0", &write_gid_type),
+    written("ports/1/gid_attrs/types/1", &write_gid_type),
+    directory("ports/1/gids"),
+    written("ports/1/gids/0",
+            [](const Device& d, char* t, std::size_t n) { write_gid(d, 0, t, n); }),
+    written("ports/1/gids/1",
+            [](const Device& d, char* t, std::size_t n) { write_gid(d, 1, t, n); }),
+    written("ports/1/lid", [](const Device& d, char* t,
+                              std::size_t n) { std::snprintf(t, n, "0x%x", port_of(d).lid); }),
+    constant("ports/1/lid_mask_count", "0"),
+    written("ports/1/link_layer",
+            [](const Device& d, char* t, std::size_t n) {
+              std::snprintf(t, n, "%s", engine::is_ethernet(d) ? "Ethernet" : "InfiniBand");
+            }),
+    constant("ports/1/phys_state", "5: LinkUp"),
+    directory("ports/1/pkeys"),
+    constant("ports/1/pkeys/0", "0xffff"),
+    written("ports/1/rate",
+            [](const Device&, char* t, std::size_t n) {
+              std::snprintf(t, n, "%u Gb/sec (4X EDR)", engine::kPortSpeedMbps / 1000);
+            }),
+    written("ports/1/sm_lid",
+            [](const Device& d, char* t, std::size_t n) {
+              std::snprintf(t, n, "0x%x", port_of(d).sm_lid);
+            }),
+    constant("ports/1/sm_sl", "0"),
+    written("ports/1/state",
+            [](const Device& d, char* t, std::size_t n) {
+              const bool up = port_of(d).state == IBV_PORT_ACTIVE;
+              std::snprintf(t, n, "%s", up ? "4: ACTIVE" : "1: DOWN");
+            }),
+};
+
+constexpr Entry kVerbs[] = {
+    directory(""),
+    constant("abi_version", "1"),
+    written("ibdev", &write_name),
+};
+
+constexpr Entry kNode[] = {{.path = "", .kind = SystemFile::Kind::node}};
+
+/// A directory of the kernel's, and what it would have in it for each device: a name that ends
+/// with the device's number, and what is below.
+struct Class {
+  string_view path;
+  string_view name;
+  std::span<const Entry> entries;
+};
+constexpr Class kClasses[] = {
+    {engine::kSystemDevices, "soft", kDevice},
+    {engine::kSystemVerbs, "uverbs-soft", kVerbs},
+    {"/dev/infiniband", "uverbs-soft", kNode},
+};
+
+/// A path of ours, taken apart. Of a class directory itself it has no device.
+struct Parsed {
+  const Class* in = nullptr;
+  const Device* device = nullptr;
+  string_view rest;
+};
 
 /// Takes `prefix`, and a number behind it, off the path.
 bool take(string_view& path, string_view prefix, std::uint32_t& number) noexcept {
@@ -137,40 +157,101 @@ bool take(string_view& path, string_view prefix, std::uint32_t& number) noexcept
   return path.empty() || path.front() == '/';
 }
 
-bool find_device_file(const Device& device, string_view rest, SystemFile& file) noexcept {
-  constexpr string_view kPort = "ports/1/";
-  if (std::find(std::begin(kDirectories), std::end(kDirectories), rest) != std::end(kDirectories)) {
-    file.kind = SystemFile::Kind::directory;
+bool parse(string_view path, Parsed& parsed) noexcept {
+  for (const Class& each : kClasses) {
+    if (!path.starts_with(each.path)) continue;
+    string_view rest = path.substr(each.path.size());
+    std::uint32_t number = 0;
+    if (!rest.empty()) {
+      if (rest.front() != '/') continue;  // infiniband_verbs begins as infiniband does.
+      rest.remove_prefix(1);
+      if (!take(rest, each.name, number)) return false;
+      if (!rest.empty()) rest.remove_prefix(1);
+    }
+    const Device* const device = engine::find_device(number);
+    if (device == nullptr) return false;
+    parsed = {&each, path.size() > each.path.size() ? device : nullptr, rest};
     return true;
   }
-  if (rest.starts_with(kPort))
-    return write_one_of(kPortAttributes, rest.substr(kPort.size()), device, file);
-  return write_one_of(kDeviceAttributes, rest, device, file);
+  return false;
 }
 
-bool find_node_file(const Device& device, string_view rest, SystemFile& file) noexcept {
-  file.kind = SystemFile::Kind::directory;
-  return rest.empty() || write_one_of(kNodeAttributes, rest, device, file);
+/// The same path has the same number in every process, as in a file system.
+std::uint64_t number_of(string_view directory, string_view name = {}) noexcept {
+  std::uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
+  const auto mix = [&](string_view text) {
+    for (const char each : text) hash = (hash ^ static_cast<unsigned char>(each)) * 0x100000001b3;
+  };
+  mix(directory);
+  if (!name.empty()) mix("/");
+  mix(name);
+  return hash | 1;
+}
+
+/// The name of an entry that is right in this directory; empty for one that is not.
+string_view name_in(string_view directory, string_view path) noexcept {
+  if (path.empty() || !path.starts_with(directory)) return {};
+  path.remove_prefix(directory.size());
+  if (!directory.empty()) {
+    if (!path.starts_with('/')) return {};
+    path.remove_prefix(1);
+  }
+  return path.find('/') == string_view::npos ? path : string_view{};
+}
+
+void name_entry(SystemEntry& entry, SystemFile::Kind kind, string_view directory,
+                string_view name) noexcept {
+  entry.kind = kind;
+  entry.number = number_of(directory, name);
+  const std::size_t length = std::min(name.size(), sizeof entry.name - 1);
+  name.copy(entry.name, length);
+  entry.name[length] = '\0';
 }
 
 }  // namespace
 
-bool find_system_file(const char* path, SystemFile& file) noexcept {
-  // Every file that a program opens comes through here: most go away at the first look.
-  if (path == nullptr || path[0] != '/' || (path[1] != 'd' && path[1] != 's')) return false;
-  string_view rest{path};
-  const bool is_node = take(rest, "/dev/infiniband/uverbs-soft", file.device);
-  const bool is_device = !is_node && take(rest, "/sys/class/infiniband/soft", file.device);
-  const bool is_verbs =
-      !is_node && !is_device && take(rest, "/sys/class/infiniband_verbs/uverbs-soft", file.device);
-  if (!is_node && !is_device && !is_verbs) return false;
-  const Device* const device = engine::find_device(file.device);
-  if (device == nullptr) return false;
-  file.kind = SystemFile::Kind::node;
-  if (is_node) return rest.empty();
-  if (!rest.empty()) rest.remove_prefix(1);
-  if (rest.ends_with('/')) rest.remove_suffix(1);
-  return is_device ? find_device_file(*device, rest, file) : find_node_file(*device, rest, file);
+constinit thread_local int DevicesHidden::depth = 0;
+
+bool find_system_file(string_view path, SystemFile& file) noexcept {
+  Parsed parsed;
+  if (!parse(path, parsed)) return false;
+  file.number = number_of(path);
+  file.is_class = parsed.device == nullptr;
+  if (file.is_class) return true;
+  const auto entries = parsed.in->entries;
+  const auto found = std::find_if(entries.begin(), entries.end(),
+                                  [&](const Entry& each) { return each.path == parsed.rest; });
+  if (found == entries.end()) return false;
+  file.kind = found->kind;
+  file.device = parsed.device->index;
+  if (found->kind != SystemFile::Kind::attribute) return true;
+  constexpr std::size_t kRoom = sizeof file.text - 1;
+  if (found->write != nullptr) found->write(*parsed.device, file.text, kRoom);
+  if (found->write == nullptr) std::snprintf(file.text, kRoom, "%s", found->text);
+  file.length = std::strlen(file.text);
+  file.text[file.length++] = '\n';
+  return true;
+}
+
+bool list_system_directory(string_view path, std::size_t index, SystemEntry& entry) noexcept {
+  Parsed parsed;
+  if (!parse(path, parsed)) return false;
+  if (parsed.device == nullptr) {
+    const auto number = static_cast<std::uint32_t>(index);
+    if (engine::find_device(number) == nullptr) return false;
+    char name[sizeof entry.name];
+    std::snprintf(name, sizeof name, "%.*s%u", static_cast<int>(parsed.in->name.size()),
+                  parsed.in->name.data(), number);
+    name_entry(entry, parsed.in->entries.front().kind, path, name);
+    return true;
+  }
+  for (const Entry& each : parsed.in->entries) {
+    const string_view name = name_in(parsed.rest, each.path);
+    if (name.empty() || index-- != 0) continue;
+    name_entry(entry, each.kind, path, name);
+    return true;
+  }
+  return false;
 }
 
 }  // namespace verbatim::preload

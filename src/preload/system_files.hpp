@@ -2,23 +2,52 @@
 #pragma once
 /// \file What the kernel would show of our devices: their nodes in /dev, their attributes in /sys.
 ///
-/// Programs look there past the verbs. Only the exact paths of our own devices are answered;
-/// nothing exists on disk. These functions are called from hooks in any program, at any time:
-/// they allocate nothing and keep no state.
+/// Programs look there past the verbs. The class directories are ours too, with whatever the kernel
+/// has in them; where it has none, they hold our devices only. Nothing exists on disk. These
+/// functions are called from hooks in any program, at any time: they allocate nothing and keep no
+/// state.
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 
 namespace verbatim::preload {
 
 struct SystemFile {
   enum class Kind : std::uint8_t { attribute, directory, node };
-  Kind kind;
-  std::uint32_t device;    ///< Which of our devices it belongs to.
-  std::size_t length = 0;  ///< Of an attribute's text, which ends with a newline as in sysfs.
+  Kind kind = Kind::directory;
+  bool is_class = false;     ///< A directory in which the kernel may have devices, too.
+  std::uint32_t device = 0;  ///< Which of our devices it belongs to.
+  std::uint64_t number = 0;  ///< As an inode has one: always the same, and never 0.
+  std::size_t length = 0;    ///< Of an attribute's text, which ends with a newline as in sysfs.
   char text[128] = {};
 };
 
-/// Whether the path is one of ours; then `file` says what is there.
-[[nodiscard]] bool find_system_file(const char* path, SystemFile& file) noexcept;
+/// Whether a path, absolute and without "." or "..", is one of ours; then `file` says what is
+/// there.
+[[nodiscard]] bool find_system_file(std::string_view path, SystemFile& file) noexcept;
+
+struct SystemEntry {
+  SystemFile::Kind kind;
+  std::uint64_t number;
+  char name[32];
+};
+
+/// What is in a directory of ours, one after the other; false behind the last.
+[[nodiscard]] bool list_system_directory(std::string_view path, std::size_t index,
+                                         SystemEntry& entry) noexcept;
+
+/// While it lives, nothing is ours in this thread: the real library looks for its own devices, and
+/// must not take ours for some of the kernel's.
+class DevicesHidden {
+ public:
+  DevicesHidden() noexcept { ++depth; }
+  ~DevicesHidden() { --depth; }
+  DevicesHidden(const DevicesHidden&) = delete;
+  DevicesHidden& operator=(const DevicesHidden&) = delete;
+  [[nodiscard]] static bool now() noexcept { return depth != 0; }
+
+ private:
+  static constinit thread_local int depth;
+};
 
 }  // namespace verbatim::preload

@@ -22,7 +22,8 @@ pingpong() {  # pingpong DEVICE GID
   "${command[@]}" &
   server=$!
   for _ in $(seq 200); do
-    grep -q ':4853 ' /proc/net/tcp /proc/net/tcp6 && break # 18515, where it listens
+    # 18515; 0A: it listens. An earlier connection to that port may still be there.
+    cat /proc/net/tcp /proc/net/tcp6 | awk '{ print $2, $4 }' | grep -q ':4853 0A' && break
     sleep 0.1
   done
   "${command[@]}" localhost && wait "$server"
@@ -30,6 +31,13 @@ pingpong() {  # pingpong DEVICE GID
 
 list=$(ibv_devices | awk 'NR > 2 { print $1 }' | paste -sd' ')
 check "the list has both, the real one first" test "$list" = "rxe0 soft0"
+for place in /sys/class/infiniband /dev/infiniband; do
+  both=$(ls "$place" | grep -cE '^(rxe0|soft0|uverbs0|uverbs-soft0)$')
+  check "$place has both" test "$both" = 2
+done
+check "the real device is read" grep -q ACTIVE /sys/class/infiniband/rxe0/ports/1/state
+check "also from there" sh -c 'cd /sys/class/infiniband && grep -q ACTIVE */ports/1/state &&
+  test "$(echo *)" = "rxe0 soft0" && cd rxe0 && grep -q ACTIVE ports/1/state && test -e ../rxe0'
 check "the real device tells of itself" ibv_devinfo -v -d rxe0
 check "so does ours" ibv_devinfo -v -d soft0
 check "data goes through the real device" pingpong rxe0 1
