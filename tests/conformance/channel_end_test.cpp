@@ -2,6 +2,7 @@
 // Goal: a deadline, a cancel or a failure ends a channel: everything outstanding comes back, the
 //       cause stays, nothing lands in a buffer afterwards, and the channel can be connected anew.
 // Method: operations that cannot finish, because the peer does nothing.
+// Covers: channel/channel_end.cpp
 #include <gtest/gtest.h>
 #include <poll.h>
 

@@ -2,6 +2,7 @@
 // Goal: blocking, owned and scoped operations of a channel move the right bytes, give every buffer
 //       and every result back, and refuse what does not fit.
 // Method: two channels of this process, connected; each operation in each of its forms.
+// Covers: channel/channel.cpp, channel/operation_core.cpp
 #include "verbatim/channel/channel.hpp"
 
 #include <gtest/gtest.h>

@@ -18,7 +18,9 @@
 
 #include "conformance/channel_peer.hpp"
 #include "conformance/peer_session.hpp"
+#include "conformance/raw_peer.hpp"
 #include "conformance/rendezvous_peer.hpp"
+#include "conformance/signals_peer.hpp"
 #include "support/completions.hpp"
 #include "support/device_under_test.hpp"
 #include "verbatim/base/explain.hpp"
@@ -134,6 +136,10 @@ int run_child(const std::vector<std::string>& role) {
       return play_peer(static_cast<std::uint16_t>(std::stoul(role[1])), role[2]);
     if (role[0] == "channel_peer" && role.size() == 3)
       return play_channel_peer(static_cast<std::uint16_t>(std::stoul(role[1])), role[2]);
+    if (role[0] == "raw_peer" && role.size() == 4)
+      return play_raw_peer(static_cast<std::uint16_t>(std::stoul(role[1])), role[2], role[3]);
+    if (role[0] == "signals" && role.size() == 3)
+      return play_signals(static_cast<std::uint16_t>(std::stoul(role[1])), role[2]);
     if (role[0] == "dialler" && role.size() == 2) return play_dialler(role[1]);
     std::cout << "no such role: " << role[0] << '\n';
   } catch (const std::exception& failure) {

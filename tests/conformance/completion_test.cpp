@@ -2,6 +2,7 @@
 // Goal: completions reach whoever polls or sleeps, whichever way queues are shared; no wake-up is
 //       lost; nothing hangs.
 // Method: shared completion queues; threads that sleep for every message of a long ping-pong.
+// Covers: soft/completion_channel.cpp, soft/completion_queue.cpp, soft/own_ring.cpp
 #include <gtest/gtest.h>
 #include <poll.h>
 

@@ -111,7 +111,9 @@ int run(const Options& options, const char* program) {
   }
   auto& listeners = testing::UnitTest::GetInstance()->listeners();
   listeners.Append(new Replay);
-  listeners.Append(make_deviation_listener(settings().device, kernel_release()).release());
+  // A part of a test that runs in a process of its own reports to the one that started it.
+  if (!testing::internal::InDeathTestChild())
+    listeners.Append(make_deviation_listener(settings().device, kernel_release()).release());
   listeners.Append(new Watchdog);
   std::cout << "conformance: " << testing::UnitTest::GetInstance()->total_test_count()
             << " tests on device " << settings().device << " (kernel " << kernel_release()

@@ -3,6 +3,7 @@
 //       and is given back in any order.
 // Method: register good and bad ranges; destroy handles in seeded random orders and listen to the
 //         log, where destructors report what they could not tear down.
+// Covers: soft/domain.cpp, soft/registration.cpp
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <unistd.h>

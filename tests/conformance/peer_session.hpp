@@ -22,6 +22,7 @@ class Link {
   ~Link();
 
   [[nodiscard]] static Link connect(std::uint16_t port);
+  [[nodiscard]] int fd() const noexcept { return fd_; }
   void send(std::span<const std::byte> record);
   [[nodiscard]] std::vector<std::byte> receive();
   /// Returns when the other side has called it as often.

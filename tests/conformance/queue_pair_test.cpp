@@ -2,6 +2,7 @@
 // Goal: a queue pair is as large as was asked, or there is an error with the numbers; a full queue
 //       says so; a completion queue has room for all that may complete into it.
 // Method: ask for the limits and one more; fill queues whose peer takes nothing.
+// Covers: soft/queue_pair.cpp
 #include <gtest/gtest.h>
 
 #include <optional>

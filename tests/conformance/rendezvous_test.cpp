@@ -3,6 +3,7 @@
 //       error and harm nobody; a side that closes early does not break the other.
 // Method: two threads, and two processes, over TCP on this host; clients that the test plays
 // itself.
+// Covers: channel/leave.cpp, channel/rendezvous.cpp
 #include "verbatim/channel/rendezvous.hpp"
 
 #include <gtest/gtest.h>

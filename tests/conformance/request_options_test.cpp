@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Goal: immediates, inline data, fences, unsignaled requests and batches do what they promise.
 // Method: for each option, an exchange whose outcome differs if the option is ignored.
+// Covers: soft/post.cpp
 #include <gtest/gtest.h>
 
 #include <algorithm>

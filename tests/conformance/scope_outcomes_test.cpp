@@ -2,6 +2,7 @@
 // Goal: every cell of the table of outcomes (scope.hpp): what the closure does, times what becomes
 //       of the work that it did not wait for, for scope() and for manual_scope().
 // Method: the work is left in each form (a handle, detached, a batch), and fails in each way.
+// Covers: channel/scope.cpp
 #include <gtest/gtest.h>
 
 #include <array>

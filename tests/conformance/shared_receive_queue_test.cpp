@@ -2,6 +2,7 @@
 // Goal: queue pairs share receives; running low is told once per arming; a broken queue pair takes
 //       no receive with it.
 // Method: two connections into one shared receive queue, events read by hand.
+// Covers: soft/receive_ring.cpp, soft/shared_receive_queue.cpp
 #include <gtest/gtest.h>
 
 #include <memory>

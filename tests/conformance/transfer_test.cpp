@@ -2,6 +2,7 @@
 // Goal: send, write and read move every byte, at every length, from and into any number of pieces
 //       of memory, and touch nothing else.
 // Method: random data between guard bytes, checked byte by byte, in both directions.
+// Covers: soft/execute.cpp, soft/rdma.cpp, soft/send.cpp
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Goal: unreliable connections and datagrams deliver what arrives whole, and say who sent it.
 // Method: a device under test talks to itself, where nothing is lost unless the receiver refuses.
+// Covers: soft/address_handle.cpp, soft/datagram.cpp
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -2,6 +2,7 @@
 // Goal: the DMA model makes each checker notice the misuse of memory in flight that it is said here
 //       to notice, and no other.
 // Method: each case of cases/ is run in a process of its own, under each checker of this build.
+// Covers: base/dma_asan.cpp, base/dma_memcheck.cpp, base/dma_tsan.cpp
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #include "survival/conversation.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <utility>
@@ -10,13 +11,40 @@ namespace {
 
 constexpr std::uint64_t kStanding = 0x5eed;  // The pattern of what peers read.
 
+/// Every receive that there is may complete at once.
+std::uint32_t receive_depth(const SharedSink* sink) {
+  return std::max(64u, sink != nullptr ? static_cast<std::uint32_t>(sink->places()) : 0);
+}
+
 }  // namespace
 
-SharedSink::SharedSink(const ProtectionDomain& domain, std::size_t places, std::size_t place_bytes)
-    : place_bytes_(place_bytes),
-      memory_(require(domain.allocate(places * place_bytes))),
+LocalMemory::LocalMemory(const ProtectionDomain& domain, std::size_t bytes, MemoryKind kind) {
+  if (kind == MemoryKind::buffer) {
+    buffer_ = require(domain.allocate(bytes));
+  } else {
+    plain_.resize(bytes);
+    region_ = require(domain.register_local(plain_));
+  }
+}
+
+std::span<std::byte> LocalMemory::bytes() { return buffer_ ? buffer_->bytes() : std::span{plain_}; }
+
+GatherElement LocalMemory::gather(std::size_t offset, std::size_t size) {
+  return buffer_ ? buffer_->gather(offset, size) : region_->gather(bytes().subspan(offset, size));
+}
+
+ScatterElement LocalMemory::scatter(std::size_t offset, std::size_t size) {
+  return buffer_ ? buffer_->scatter(offset, size) : region_->scatter(bytes().subspan(offset, size));
+}
+
+SharedSink::SharedSink(const ProtectionDomain& domain, std::size_t places, std::size_t place_bytes,
+                       MemoryKind kind)
+    : places_(places),
+      place_bytes_(place_bytes),
+      memory_(domain, places * place_bytes, kind),
       queue_(require(domain.create_shared_receive_queue(
           {.max_requests = static_cast<std::uint32_t>(places)}))) {
+  if (places > Conversation::kMostReceives) give_up("too many receives", Where::current());
   for (std::size_t place = 0; place < places; ++place) post(place);
 }
 
@@ -30,22 +58,25 @@ std::span<std::byte> SharedSink::bytes(std::size_t place) {
 }
 
 Conversation::Conversation(const ProtectionDomain& domain, std::uint64_t seed, Checks checks,
-                           SharedSink* sink, const CompletionQueue& sends,
+                           SharedSink* sink, MemoryKind kind, const CompletionQueue& sends,
                            const CompletionQueue& receives)
     : random_(seed),
       checks_(checks),
       sends_(sends),
       receives_(receives),
-      source_(require(domain.allocate(kWindow * kBytes))),
-      sink_(require(domain.allocate(kReceives * kBytes))),
-      read_sink_(require(domain.allocate(kWindow * kBytes))),
-      exposed_(require(domain.allocate_shared(kCounterAt + 8, kRemoteAccess))),
+      source_(domain, kWindow * kBytes, kind),
+      sink_(domain, kReceives * kBytes, kind),
+      read_sink_(domain, kWindow * kBytes, kind),
+      plain_(kind == MemoryKind::plain ? kCounterAt + 8 : 0),
+      exposed_(require(kind == MemoryKind::plain
+                           ? domain.register_shared(plain_, kRemoteAccess)
+                           : domain.allocate_shared(kCounterAt + 8, kRemoteAccess))),
       shared_sink_(sink) {}
 
 Conversation::Conversation(const ProtectionDomain& domain, Link& link, std::uint64_t seed,
-                           Checks checks, SharedSink* sink)
-    : Conversation(domain, seed, checks, sink, completion_queue(domain.context(), 64),
-                   completion_queue(domain.context(), 64)) {
+                           Checks checks, SharedSink* sink, MemoryKind kind)
+    : Conversation(domain, seed, checks, sink, kind, completion_queue(domain.context(), 64),
+                   completion_queue(domain.context(), receive_depth(sink))) {
   fill(exposed_.quiescent_bytes().subspan(kStandingAt, kBytes), kStanding);
   QueuePairOptions options = queue_pair_options(domain, sends_, receives_);
   // A dead peer is to be noticed soon: 4 ms, three times.
@@ -117,7 +148,8 @@ void Conversation::take_sent(const Completion& done) {
 
 void Conversation::take_received(const Completion& done) {
   if (shared_sink_ == nullptr) --receives_out_;
-  const std::size_t place = std::to_underlying(done.id()) % kReceives;
+  const std::size_t places = shared_sink_ != nullptr ? shared_sink_->places() : kReceives;
+  const std::size_t place = std::to_underlying(done.id()) % places;
   if (!done.ok()) {
     if (!broken_) broken_ = done.status();
     if (shared_sink_ != nullptr) post_receive(place);
@@ -137,13 +169,14 @@ void Conversation::take_received(const Completion& done) {
   if (!broken_ || shared_sink_ != nullptr) post_receive(place);
 }
 
-void Conversation::step() {
+std::size_t Conversation::step() {
   std::array<Completion, 16> found;
   const std::size_t sent = require(sends_.poll(found));
   for (std::size_t i = 0; i < sent; ++i) take_sent(found[i]);
   const std::size_t came = require(receives_.poll(found));
   for (std::size_t i = 0; i < came; ++i) take_received(found[i]);
-  while (!broken_ && sends_out_ < kWindow) post_request();
+  while (!broken_ && !stopped_ && sends_out_ < kWindow) post_request();
+  return sent + came;
 }
 
 }  // namespace verbatim::test

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "conformance/peer_session.hpp"
 #include "support/connected_pair.hpp"
@@ -14,33 +15,59 @@
 
 namespace verbatim::test {
 
+/// Of a Buffer, which peers map, or of the process, where each access is a system call.
+enum class MemoryKind : std::uint8_t { buffer, plain };
+
+/// Memory of either kind for requests of our own.
+class LocalMemory {
+ public:
+  LocalMemory(const ProtectionDomain& domain, std::size_t bytes, MemoryKind kind);
+  [[nodiscard]] std::span<std::byte> bytes();
+  [[nodiscard]] GatherElement gather(std::size_t offset, std::size_t size);
+  [[nodiscard]] ScatterElement scatter(std::size_t offset, std::size_t size);
+
+ private:
+  std::vector<std::byte> plain_;  // Before its region.
+  std::optional<MemoryRegion> region_;
+  std::optional<Buffer> buffer_;
+};
+
 /// Receives that several conversations take from, and their memory.
 class SharedSink {
  public:
-  SharedSink(const ProtectionDomain& domain, std::size_t places, std::size_t place_bytes);
+  SharedSink(const ProtectionDomain& domain, std::size_t places, std::size_t place_bytes,
+             MemoryKind kind = MemoryKind::buffer);
   void post(std::size_t place);
   [[nodiscard]] std::span<std::byte> bytes(std::size_t place);
+  [[nodiscard]] std::size_t places() const noexcept { return places_; }
   [[nodiscard]] const SharedReceiveQueue& queue() const noexcept { return queue_; }
 
  private:
+  std::size_t places_;
   std::size_t place_bytes_;
-  Buffer memory_;
+  LocalMemory memory_;
   SharedReceiveQueue queue_;
 };
 
 class Conversation {
  public:
   enum class Checks : std::uint8_t { all, none };
-  static constexpr std::size_t kBytes = 4096;  // Of a message, at most.
-  static constexpr std::size_t kReceives = 8;  // So many messages may be unseen.
+  static constexpr std::size_t kBytes = 4096;       // Of a message, at most.
+  static constexpr std::size_t kReceives = 8;       // So many messages may be unseen,
+  static constexpr std::size_t kMostReceives = 48;  // and of a shared sink at most so many.
 
   /// Both sides make one, over a link between them: connects. Without a `sink` it has receives of
   /// its own.
   Conversation(const ProtectionDomain& domain, Link& link, std::uint64_t seed,
-               Checks checks = Checks::all, SharedSink* sink = nullptr);
+               Checks checks = Checks::all, SharedSink* sink = nullptr,
+               MemoryKind kind = MemoryKind::buffer);
 
-  /// Takes what has come and posts what there is room for. Throws when a byte is wrong.
-  void step();
+  /// Takes what has come and posts what there is room for. Throws when a byte is wrong. How many
+  /// completions there were.
+  std::size_t step();
+  /// From here on only takes what comes; is_idle() when all that was posted has completed.
+  void stop() noexcept { stopped_ = true; }
+  [[nodiscard]] bool is_idle() const noexcept { return stopped_ && sends_out_ == 0; }
 
   /// The first bad completion, if there was one: from then on nothing is posted.
   [[nodiscard]] std::optional<WorkStatus> broken() const noexcept { return broken_; }
@@ -54,12 +81,13 @@ class Conversation {
  private:
   enum class Kind : std::uint8_t { read, send, write, add };
   static constexpr std::size_t kWindow = 4;  // Requests at a time.
-  static constexpr std::size_t kSlots = 16;  // For the peer's writes: more than it has receives.
+  // For the peer's writes: more than there are receives, or one is overwritten before it is seen.
+  static constexpr std::size_t kSlots = kMostReceives + 2 * kWindow;
   static constexpr std::size_t kStandingAt = kSlots * kBytes;       // What peers read,
   static constexpr std::size_t kCounterAt = (kSlots + 1) * kBytes;  // and what they add to.
 
   Conversation(const ProtectionDomain& domain, std::uint64_t seed, Checks checks, SharedSink* sink,
-               const CompletionQueue& sends, const CompletionQueue& receives);
+               MemoryKind kind, const CompletionQueue& sends, const CompletionQueue& receives);
   void post_receive(std::size_t place);
   void post_request();
   void take_sent(const Completion& done);
@@ -70,9 +98,10 @@ class Conversation {
   Checks checks_;
   CompletionQueue sends_;
   CompletionQueue receives_;
-  Buffer source_;
-  Buffer sink_;
-  Buffer read_sink_;
+  LocalMemory source_;
+  LocalMemory sink_;
+  LocalMemory read_sink_;
+  std::vector<std::byte> plain_;    // Of exposed_, unless that has memory of its own.
   verbatim::SharedRegion exposed_;  // kSlots places for writes, one for reads, a counter.
   SharedSink* shared_sink_;
   RemoteMemoryRegion peer_memory_;
@@ -84,6 +113,7 @@ class Conversation {
   std::uint64_t added_ = 0;  // To the peer's counter; nobody else adds to it.
   std::size_t sends_out_ = 0;
   std::size_t receives_out_ = 0;
+  bool stopped_ = false;
   std::optional<WorkStatus> broken_;
 };
 

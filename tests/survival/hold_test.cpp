@@ -4,6 +4,7 @@
 //       makes taking back fail in bounded time, and work once it goes on.
 // Method: the source of the copy has a page without any rights. The fault's handler, inside the
 //         copy, stops the process there, and gives the rights back when it is continued.
+// Covers: soft/access_guard.cpp
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -79,7 +80,6 @@ class Held : public testing::TestWithParam<const char*> {
     const auto start = Clock::now();
     EXPECT_EQ(take_back(), EBUSY);
     const auto took = Clock::now() - start;
-    EXPECT_GT(took, std::chrono::milliseconds{500}) << "a slow copy deserves some patience";
     EXPECT_LT(took, std::chrono::seconds{5});
   }
   template <class F>
@@ -118,20 +118,20 @@ class Held : public testing::TestWithParam<const char*> {
   Buffer sink = require(session.domain.allocate(kBytes));
 };
 
-TEST_P(Held, StoppedWriterMakesDeregistrationFail) {
+/// Into a region that it writes to: what it keeps is the region.
+class HeldRegion : public Held {};
+/// Into a receive: what it keeps is the queue pair's.
+class HeldReceive : public Held {};
+
+TEST_P(HeldRegion, MakesDeregistrationFail) {
   expect_busy([&] { return deregister(); });
   // Nothing was taken back, so the copy is as good as any.
   EXPECT_EQ(resume(), 'd');
-  if (GetParam() == std::string_view{"write"}) {
-    EXPECT_TRUE(holds(session.exposed.bytes().first(kBytes), 7));
-  } else {
-    poll_ok(session.side.receives);
-    EXPECT_TRUE(holds(sink.bytes(), 7));
-  }
+  EXPECT_TRUE(holds(session.exposed.bytes().first(kBytes), 7));
   let_go();
 }
 
-TEST_P(Held, StoppedWriterMakesReregistrationFailAndTheOldKeyStays) {
+TEST_P(HeldRegion, MakesReregistrationFailAndTheOldKeyStays) {
   const std::uint32_t key = unsafe::native(session.exposed.region())->rkey;
   expect_busy([&] { return reregister(); });
   EXPECT_EQ(unsafe::native(session.exposed.region())->rkey, key);
@@ -141,7 +141,7 @@ TEST_P(Held, StoppedWriterMakesReregistrationFailAndTheOldKeyStays) {
   let_go();
 }
 
-TEST_P(Held, StoppedWriterMakesMovingToErrorFail) {
+TEST_P(HeldReceive, MakesMovingToErrorFail) {
   expect_busy([&] { return break_it(); });
   static_cast<void>(resume());
   expect_soon([&] { return break_it(); });
@@ -151,7 +151,7 @@ TEST_P(Held, StoppedWriterMakesMovingToErrorFail) {
   let_go();
 }
 
-TEST_P(Held, StoppedWriterMakesDestroyingFail) {
+TEST_P(HeldReceive, MakesDestroyingFail) {
   expect_busy([&] { return destroy(); });
   static_cast<void>(resume());
   let_go();
@@ -172,8 +172,10 @@ TEST_P(Held, KilledWriterIsInNobodysWay) {
   EXPECT_LT(Clock::now() - start, std::chrono::seconds{1});
 }
 
-INSTANTIATE_TEST_SUITE_P(Copies, Held, testing::Values("write", "send"),
-                         [](const auto& each) { return each.param; });
+const auto kName = [](const auto& each) { return each.param; };
+INSTANTIATE_TEST_SUITE_P(Copies, Held, testing::Values("write", "send"), kName);
+INSTANTIATE_TEST_SUITE_P(Copies, HeldRegion, testing::Values("write"), kName);
+INSTANTIATE_TEST_SUITE_P(Copies, HeldReceive, testing::Values("send"), kName);
 
 }  // namespace
 }  // namespace verbatim::test

@@ -4,6 +4,7 @@
 // Method: three processes, each with checked traffic to both others; kill -9 of a random one at a
 //         random moment; then the two others must each see their connection to it break, and move
 //         more checked data between them. As often as 100 times (VERBATIM_STRESS).
+// Covers: soft/engine.cpp
 #include <gtest/gtest.h>
 
 #include <filesystem>

@@ -3,6 +3,7 @@
 //       and the library says which way it is.
 // Method: two processes with VERBATIM_SOFT_MEMORY set; sends, writes, reads and atomics between
 //         Buffers, and between ordinary memory.
+// Covers: soft/memory_paths.cpp, soft/relay.cpp
 #include <gtest/gtest.h>
 
 #include <array>

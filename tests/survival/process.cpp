@@ -15,10 +15,10 @@
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
-#include <string_view>
 
 #include "support/completions.hpp"
 #include "support/device_under_test.hpp"
+#include "survival/role.hpp"
 
 namespace verbatim::test {
 namespace {
@@ -108,14 +108,20 @@ void Process::wait_until_stopped() const {
 
 void Process::resume() const { ::kill(pid_, SIGCONT); }
 
-int Process::wait_for_end() {
+std::optional<int> Process::poll_end() {
   int status = 0;
-  if (!eventually([&] { return waitpid(pid_, &status, WNOHANG) == pid_; })) {
+  if (waitpid(pid_, &status, WNOHANG) != pid_) return {};
+  pid_ = 0;
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+int Process::wait_for_end() {
+  std::optional<int> status;
+  if (!eventually([&] { return (status = poll_end()).has_value(); })) {
     kill();
     failed("the process did not end in time");
   }
-  pid_ = 0;
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  return *status;
 }
 
 SoftDirectory::SoftDirectory(const std::string& parent) {
@@ -136,19 +142,13 @@ SoftDirectory::~SoftDirectory() {
 
 bool SoftDirectory::is_gone() const { return !std::filesystem::exists(path_); }
 
-int play_role(const std::vector<std::string>& role) {
+int play_role(const std::vector<std::string>& words) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);  // A test that crashed must not leave us behind.
-  using Play = int (*)(const std::vector<std::string>&);
-  constexpr std::pair<std::string_view, Play> kRoles[] = {
-      {"mesh", &play_mesh},         {"holder", &play_holder}, {"idle", &play_idle},
-      {"resident", &play_resident}, {"victim", &play_victim}, {"path", &play_path},
-  };
   try {
-    for (const auto& [name, play] : kRoles)
-      if (name == role.at(0)) return play(role);
-    std::cerr << "no such role: " << role[0] << '\n';
+    if (const Role::Play play = Role::find(words.at(0))) return play(words);
+    std::cerr << "no such role: " << words[0] << '\n';
   } catch (const std::exception& failure) {
-    std::cerr << "role " << role[0] << " (" << getpid() << "): " << failure.what() << '\n';
+    std::cerr << "role " << words[0] << " (" << getpid() << "): " << failure.what() << '\n';
   }
   return 1;
 }

@@ -8,7 +8,9 @@
 
 #include <chrono>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -49,6 +51,8 @@ class Process {
   /// Returns when the kernel has stopped it.
   void wait_until_stopped() const;
   void resume() const;
+  /// The same as wait_for_end(), but empty if it still runs.
+  [[nodiscard]] std::optional<int> poll_end();
   /// The exit status, or 128 + the signal that ended it; kills it when it does not end in time.
   [[nodiscard]] int wait_for_end();
 
@@ -75,10 +79,10 @@ class SoftDirectory {
   std::string path_;
 };
 
-/// In the child: plays the role and returns the exit status.
-[[nodiscard]] int play_role(const std::vector<std::string>& role);
+/// In the child: plays the role that the first word names (role.hpp) and returns the exit status.
+[[nodiscard]] int play_role(const std::vector<std::string>& words);
 
-// The roles; each is played in the file of the test that it belongs to.
+// The roles of survival_tests; each is played in the file of the test that it belongs to.
 [[nodiscard]] int play_mesh(const std::vector<std::string>& role);
 [[nodiscard]] int play_holder(const std::vector<std::string>& role);
 [[nodiscard]] int play_idle(const std::vector<std::string>& role);

@@ -3,6 +3,7 @@
 // Method: two processes with traffic between them; this one writes random bytes over the segment
 //         of the first (or of both) wherever it is backed by memory. Both must live, and end when
 //         told. 200 seeds. And single entries, forged with care.
+// Covers: soft/shared_ring.cpp
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -17,9 +18,9 @@
 #include <thread>
 
 #include "soft/completer/shared_ring.hpp"
+#include "soft/requester/queue_pair.hpp"
 #include "soft/shared/engine.hpp"
 #include "soft/shared/layout.hpp"
-#include "soft/shared/objects.hpp"
 #include "soft/shared/spin.hpp"
 #include "support/seed.hpp"
 #include "survival/conversation.hpp"
@@ -149,17 +150,20 @@ class Forged : public testing::Test {
             .byte_count = bytes,
             .immediate = 0,
             .source = 0,
+            .source_lid = 0,
             .opcode = IBV_WC_RECV,
             .flags = 0,
             .status = IBV_WC_SUCCESS,
-            .payload = payload,
             .solicited = false,
-            .data = std::span{data}.first(kBytes)};
+            .payload = payload,
+            .data = &pieces};
+  }
+  [[nodiscard]] engine::Pushed try_push(const engine::RemoteCompletion& forged) {
+    engine::QueueView view;
+    return engine::push_remote(engine, engine.self(), queue.index, view, forged);
   }
   void push(const engine::RemoteCompletion& forged) {
-    if (!engine::push_remote(engine, *engine.peers().find(engine.own().slot()), queue.index,
-                             forged))
-      give_up("no room for an entry", Where::current());
+    if (try_push(forged) != engine::Pushed::yes) give_up("no room for an entry", Where::current());
   }
   [[nodiscard]] std::optional<Completion> poll() {
     std::array<Completion, 1> found;
@@ -173,6 +177,7 @@ class Forged : public testing::Test {
   engine::CompletionQueue& queue = engine::CompletionQueue::of(unsafe::native(pair.local.receives));
   engine::Engine& engine = *queue.engine;
   std::array<std::byte, engine::kEntryPayload> data{};
+  engine::Pieces pieces{.all = {{data.data(), kBytes}}, .count = 1, .total = kBytes};
   std::uint32_t posted = 0;
 };
 
@@ -185,10 +190,9 @@ TEST_F(Forged, LengthsBeyondTheReceiveAreRefused) {
   };
   for (const Row& row :
        {Row{kBytes, kBytes + 1, Payload::placed}, Row{kBytes, ~0u, Payload::placed},
-        Row{kBytes, kBytes + 1, Payload::in_entry}, Row{kBytes, kBytes + 1, Payload::in_slot},
+        Row{kBytes, kBytes + 1, Payload::in_entry}, Row{kBytes, kBytes + 1, Payload::in_arena},
         // They fit the receive, but not what they came in.
         Row{8192, engine::kEntryPayload + 1, Payload::in_entry},
-        Row{8192, engine::kEagerBytes + 1, Payload::in_slot},
         Row{kBytes, 1, static_cast<Payload>(9)}}) {
     post_receive(row.receive);
     push(entry(row.claimed, row.payload));
@@ -200,16 +204,27 @@ TEST_F(Forged, LengthsBeyondTheReceiveAreRefused) {
   }
 }
 
+TEST_F(Forged, PayloadBeyondTheArenaIsRefused) {
+  for (const std::uint32_t position :
+       {queue.arena_bytes - kBytes + 1, queue.arena_bytes - 1, ~0u}) {
+    post_receive(kBytes);
+    const std::uint32_t at = queue.shared->tail.load();
+    push(entry(kBytes, engine::Payload::in_arena));
+    std::memcpy(queue.entries[at & (queue.capacity - 1)].data, &position, sizeof position);
+    EXPECT_FALSE(poll()) << position;
+    push(entry(kBytes, engine::Payload::placed));
+    ASSERT_TRUE(poll()) << "the receive is still there for an honest peer";
+  }
+}
+
 // An atomic across two cache lines is none, or a signal.
 TEST_F(Forged, RingAtAnOddPlaceIsRefused) {
   post_receive(kBytes);
-  engine::Peer& self = *engine.peers().find(engine.own().slot());
   for (const std::uint64_t shift : {1u, 2u, 32u}) {
     queue.shared->ring += shift;
-    const bool pushed =
-        engine::push_remote(engine, self, queue.index, entry(kBytes, engine::Payload::placed));
+    const engine::Pushed pushed = try_push(entry(kBytes, engine::Payload::placed));
     queue.shared->ring -= shift;
-    EXPECT_FALSE(pushed) << shift;
+    EXPECT_NE(pushed, engine::Pushed::yes) << shift;
   }
   push(entry(kBytes, engine::Payload::placed));
   EXPECT_TRUE(poll());

@@ -44,6 +44,43 @@ TEST_F(DirectoryTest, IsMadeForItsOwnerAlone) {
   EXPECT_EQ(directory.fabric_id(), require(Directory::open()).fabric_id());
 }
 
+TEST_F(DirectoryTest, GoesWithTheLastProcessIfWeMadeIt) {
+  const Directory directory = require(Directory::open());
+  const ClaimedSlot claimed = require(directory.claim());
+  directory.release(claimed.slot);
+  close(claimed.fd);
+  EXPECT_FALSE(fs::exists(place.path()));
+}
+
+TEST_F(DirectoryTest, StaysIfTheUserMadeIt) {
+  fs::create_directory(place.path());
+  fs::permissions(place.path(), fs::perms::owner_all);
+  const Directory directory = require(Directory::open());
+  const ClaimedSlot claimed = require(directory.claim());
+  directory.release(claimed.slot);
+  close(claimed.fd);
+  EXPECT_TRUE(fs::is_empty(place.path()));
+}
+
+TEST_F(DirectoryTest, IsElsewhereWhereAnotherUserSits) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can give a directory away";
+  const std::string named = place.path();
+  unsetenv("VERBATIM_SOFT_DIR");
+  const DirectoryPlaces places{named, named + "-home", named + "-home/verbatim"};
+  fs::create_directory(places.first);
+  ASSERT_EQ(chown(places.first.c_str(), 65534, 65534), 0);
+  EXPECT_TRUE(fails_naming(Directory::open_at(places), Errc::permission_denied, "owned by uid",
+                           {.value = 65534}));
+  fs::create_directory(places.second_parent);
+  fs::permissions(places.second_parent, fs::perms::owner_all | fs::perms::group_write);
+  EXPECT_TRUE(fails_naming(Directory::open_at(places), Errc::permission_denied, "owned by uid",
+                           {.value = 65534}))
+      << "others could put something there";
+  fs::permissions(places.second_parent, fs::perms::owner_all);
+  EXPECT_EQ(require(Directory::open_at(places)).path(), places.second);
+  fs::remove_all(places.second_parent);
+}
+
 TEST_F(DirectoryTest, RefusesALink) {
   fs::create_directory(place.path() + "-real");
   fs::permissions(place.path() + "-real", fs::perms::owner_all);

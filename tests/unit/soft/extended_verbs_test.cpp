@@ -94,9 +94,9 @@ class Extended : public testing::Test {
     attributes.path_mtu = IBV_MTU_1024;
     attributes.dest_qp_num = peer->qp_num;
     attributes.max_dest_rd_atomic = 1;
+    attributes.ah_attr.dlid = 1;
     attributes.min_rnr_timer = 1;
     attributes.ah_attr.port_num = 1;
-    attributes.ah_attr.is_global = 1;
     modify(pair, attributes,
            IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
                IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);

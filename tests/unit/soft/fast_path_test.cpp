@@ -67,7 +67,7 @@ struct Request {
   unsigned flags = IBV_SEND_SIGNALED;
 };
 
-class ExpressTest : public testing::Test {
+class FastPath : public testing::Test {
  protected:
   void post(const Memory& from, const Memory& to, const Request& request, std::uint64_t id = 1) {
     ibv_sge element{from.at(request.from), request.size, from.key()};
@@ -104,7 +104,7 @@ class ExpressTest : public testing::Test {
   Memory there{pair.domain};
 };
 
-TEST_F(ExpressTest, WordArrivesWhereverItLies) {
+TEST_F(FastPath, WordArrivesWhereverItLies) {
   for (const std::size_t offset : {0u, 1u, 8u, 31u, 55u, 56u}) {
     here.set_word(offset, 0x1122334455667700 + offset);
     learn_road(here, there, {.from = offset, .to = offset});
@@ -112,7 +112,7 @@ TEST_F(ExpressTest, WordArrivesWhereverItLies) {
   }
 }
 
-TEST_F(ExpressTest, EveryLengthArrives) {
+TEST_F(FastPath, EveryLengthArrives) {
   for (std::uint32_t size = 1; size <= 64; ++size) {
     here.bytes.fill(std::byte{static_cast<unsigned char>(size)});
     there.bytes.fill(std::byte{});
@@ -122,13 +122,13 @@ TEST_F(ExpressTest, EveryLengthArrives) {
   }
 }
 
-TEST_F(ExpressTest, ReadsComeTheOtherWay) {
+TEST_F(FastPath, ReadsComeTheOtherWay) {
   there.set_word(16, 77);
   learn_road(here, there, {.opcode = IBV_WR_RDMA_READ, .from = 8, .to = 16});
   EXPECT_EQ(here.word(8), 77u);
 }
 
-TEST_F(ExpressTest, InlineDataNeedsNoKey) {
+TEST_F(FastPath, InlineDataNeedsNoKey) {
   here.set_word(0, 5);
   learn_road(here, there, {.flags = IBV_SEND_SIGNALED | IBV_SEND_INLINE});
   here.deregister();
@@ -137,23 +137,23 @@ TEST_F(ExpressTest, InlineDataNeedsNoKey) {
   EXPECT_EQ(there.word(0), 6u);
 }
 
-TEST_F(ExpressTest, OneByteTooFarIsRefusedOnEitherSide) {
+TEST_F(FastPath, OneByteTooFarIsRefusedOnEitherSide) {
   learn_road(here, there);
   EXPECT_EQ(run(here, there, {.from = 57}), IBV_WC_LOC_PROT_ERR);
   EXPECT_EQ(there.word(57), 0u);
 }
 
-TEST_F(ExpressTest, OneByteTooFarAtThePeerIsRefused) {
+TEST_F(FastPath, OneByteTooFarAtThePeerIsRefused) {
   learn_road(here, there);
   EXPECT_EQ(run(here, there, {.to = 57}), IBV_WC_REM_ACCESS_ERR);
 }
 
-TEST_F(ExpressTest, OneByteBeforeIsRefused) {
+TEST_F(FastPath, OneByteBeforeIsRefused) {
   learn_road(here, there);
   EXPECT_EQ(run(here, there, {.to = ~std::size_t{0}}), IBV_WC_REM_ACCESS_ERR);
 }
 
-TEST_F(ExpressTest, DeregisteredAtThePeer) {
+TEST_F(FastPath, DeregisteredAtThePeer) {
   learn_road(here, there);
   there.deregister();
   here.set_word(0, 9);
@@ -161,13 +161,13 @@ TEST_F(ExpressTest, DeregisteredAtThePeer) {
   EXPECT_NE(there.word(0), 9u);
 }
 
-TEST_F(ExpressTest, DeregisteredHere) {
+TEST_F(FastPath, DeregisteredHere) {
   learn_road(here, there);
   here.deregister();
   EXPECT_EQ(run(here, there), IBV_WC_LOC_PROT_ERR);
 }
 
-TEST_F(ExpressTest, RightTakenFromThePeersQueuePair) {
+TEST_F(FastPath, RightTakenFromThePeersQueuePair) {
   learn_road(here, there);
   ibv_qp_attr attributes{};
   attributes.qp_access_flags = IBV_ACCESS_REMOTE_READ;
@@ -175,19 +175,19 @@ TEST_F(ExpressTest, RightTakenFromThePeersQueuePair) {
   EXPECT_EQ(run(here, there), IBV_WC_REM_ACCESS_ERR);
 }
 
-TEST_F(ExpressTest, RightToWriteIsNotTheRightToRead) {
+TEST_F(FastPath, RightToWriteIsNotTheRightToRead) {
   Memory written{pair.domain, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE};
   learn_road(here, written);
   EXPECT_EQ(run(here, written, {.opcode = IBV_WR_RDMA_READ}), IBV_WC_REM_ACCESS_ERR);
 }
 
-TEST_F(ExpressTest, ReadDoesNotFillMemoryThatIsOnlyRead) {
+TEST_F(FastPath, ReadDoesNotFillMemoryThatIsOnlyRead) {
   Memory source{pair.domain, IBV_ACCESS_REMOTE_READ};
   learn_road(source, there);
   EXPECT_EQ(run(source, there, {.opcode = IBV_WR_RDMA_READ}), IBV_WC_LOC_PROT_ERR);
 }
 
-TEST_F(ExpressTest, PeersQueuePairInErrorTakesNothing) {
+TEST_F(FastPath, PeersQueuePairInErrorTakesNothing) {
   learn_road(here, there);
   ibv_qp_attr attributes{};
   attributes.qp_state = IBV_QPS_ERR;
@@ -199,7 +199,7 @@ TEST_F(ExpressTest, PeersQueuePairInErrorTakesNothing) {
   EXPECT_NE(there.word(0), 10u);
 }
 
-TEST_F(ExpressTest, OwnQueuePairInErrorFlushes) {
+TEST_F(FastPath, OwnQueuePairInErrorFlushes) {
   learn_road(here, there);
   ibv_qp_attr attributes{};
   attributes.qp_state = IBV_QPS_ERR;
@@ -207,7 +207,7 @@ TEST_F(ExpressTest, OwnQueuePairInErrorFlushes) {
   EXPECT_EQ(run(here, there), IBV_WC_WR_FLUSH_ERR);
 }
 
-TEST_F(ExpressTest, WaitingRequestIsNotOvertaken) {
+TEST_F(FastPath, WaitingRequestIsNotOvertaken) {
   learn_road(here, there);
   ibv_sge element{here.at(0), 8, here.key()};
   ibv_send_wr send{};
@@ -225,7 +225,7 @@ TEST_F(ExpressTest, WaitingRequestIsNotOvertaken) {
   EXPECT_EQ(poll(near->send_cq, 1, &done), 0);
 }
 
-TEST_F(ExpressTest, FullQueueRefuses) {
+TEST_F(FastPath, FullQueueRefuses) {
   learn_road(here, there);
   for (int i = 0; i < 16; ++i) post(here, there, {});
   ibv_sge element{here.at(0), 8, here.key()};
@@ -239,7 +239,7 @@ TEST_F(ExpressTest, FullQueueRefuses) {
   EXPECT_EQ(rejected, &work);
 }
 
-TEST_F(ExpressTest, ManyRegionsShareThePlacesAndAreNotConfused) {
+TEST_F(FastPath, ManyRegionsShareThePlacesAndAreNotConfused) {
   std::vector<std::unique_ptr<Memory>> many;
   for (int i = 0; i < 20; ++i) many.push_back(std::make_unique<Memory>(pair.domain));
   for (std::uint64_t round = 1; round <= 3; ++round) {
@@ -251,7 +251,7 @@ TEST_F(ExpressTest, ManyRegionsShareThePlacesAndAreNotConfused) {
   }
 }
 
-TEST_F(ExpressTest, RegionShorterThanAWord) {
+TEST_F(FastPath, RegionShorterThanAWord) {
   Memory tiny{pair.domain, kAll, 4};
   here.set_word(0, ~std::uint64_t{0});
   learn_road(here, tiny, {.size = 4});
@@ -260,7 +260,7 @@ TEST_F(ExpressTest, RegionShorterThanAWord) {
   EXPECT_EQ(tiny.word(0), 0xffffffffu);
 }
 
-TEST_F(ExpressTest, PlaceOfAFailureServesASuccessAgain) {
+TEST_F(FastPath, PlaceOfAFailureServesASuccessAgain) {
   // A place in the ring of completions is not written whole by a success.
   EXPECT_EQ(run(here, there, {.to = 100}), IBV_WC_REM_ACCESS_ERR);
   test::ConnectedPair other{pair.domain, {.local = [&](QueuePairOptions& options) {

@@ -2,6 +2,7 @@
 // Goal: a process finds others by slot, knows when they are gone, and is not fooled by files that
 //       are no segments.
 // Method: several segments in this process stand for several processes.
+// Covers: soft/peers.cpp
 #include "soft/shared/peer.hpp"
 
 #include <fcntl.h>
@@ -9,6 +10,8 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <fstream>
+#include <string>
 
 #include "soft/shared/segment.hpp"
 #include "support/require.hpp"
@@ -30,8 +33,9 @@ class PeersTest : public testing::Test {
 };
 
 TEST_F(PeersTest, FindsItself) {
-  Peer* const self = peers.find(own->slot());
-  ASSERT_NE(self, nullptr);
+  const PeerRef self = peers.find(own->slot());
+  ASSERT_TRUE(self);
+  EXPECT_EQ(self.get(), &peers.self());
   EXPECT_TRUE(self->is_self());
   EXPECT_TRUE(self->is_alive());
   EXPECT_TRUE(self->has_memory());
@@ -42,12 +46,12 @@ TEST_F(PeersTest, FindsItself) {
 
 TEST_F(PeersTest, FindsAnotherAndMapsItsSegment) {
   const auto other = require(OwnSegment::create(directory));
-  Peer* const found = peers.find(other->slot());
-  ASSERT_NE(found, nullptr);
+  const PeerRef found = peers.find(other->slot());
+  ASSERT_TRUE(found);
   EXPECT_FALSE(found->is_self());
   EXPECT_TRUE(found->is_alive());
   EXPECT_EQ(found->tag(), other->tag());
-  EXPECT_EQ(found->pid(), static_cast<std::uint32_t>(getpid()));
+  EXPECT_EQ(found->live_pid(), static_cast<std::uint32_t>(getpid()));
   found->call_attention();
   EXPECT_EQ(other->shared().attention.load(), 1u);
   EXPECT_EQ(other->shared().doorbell.load(), 1u);
@@ -58,27 +62,86 @@ TEST_F(PeersTest, NoticesThatOneIsGoneAndAnotherCame) {
   auto other = require(OwnSegment::create(directory));
   const std::uint32_t slot = other->slot();
   const std::uint32_t tag = other->tag();
-  Peer* const former = peers.find(slot);
-  ASSERT_NE(former, nullptr);
+  PeerRef former = peers.find(slot);
+  ASSERT_TRUE(former);
   other.reset();
   EXPECT_FALSE(former->is_alive());
   EXPECT_FALSE(peers.is_alive(tag));
-  EXPECT_EQ(peers.find(slot), nullptr);
+  EXPECT_FALSE(peers.find(slot));
   other = require(OwnSegment::create(directory));
   ASSERT_EQ(other->slot(), slot);
-  Peer* const present = peers.find(slot);
-  ASSERT_NE(present, nullptr);
+  const PeerRef present = peers.find(slot);
+  ASSERT_TRUE(present);
   EXPECT_NE(present, former);
   EXPECT_EQ(present->tag(), other->tag());
   EXPECT_FALSE(former->is_alive()) << "once dead, always dead";
   EXPECT_FALSE(peers.is_alive(tag));
+  EXPECT_EQ(former->live_pid(), 0u) << "a pid is another process's some day";
   former->segment().attention.store(1);  // Queue pairs may still point to it: it stays mapped.
 }
 
+int mappings_of(const std::string& part) {
+  std::ifstream maps{"/proc/self/maps"};
+  int count = 0;
+  for (std::string line; std::getline(maps, line);)
+    if (line.find(part) != std::string::npos) ++count;
+  return count;
+}
+
+TEST_F(PeersTest, LetsGoOfTheDeadWhenNobodyHoldsThem) {
+  auto other = require(OwnSegment::create(directory));
+  const std::string file = directory.file('p', other->slot(), 0);
+  PeerRef held = peers.find(other->slot());
+  ASSERT_TRUE(held);
+  other.reset();
+  EXPECT_EQ(peers.retire(), nullptr);
+  EXPECT_GT(mappings_of(file), 0) << "a queue pair may look at it";
+  held = nullptr;
+  EXPECT_EQ(mappings_of(file), 0);
+}
+
+TEST_F(PeersTest, MapsTheTableOfRegionsForReadingOnly) {
+  const auto other = require(OwnSegment::create(directory));
+  const PeerRef found = peers.find(other->slot());
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->region_count(), 0u);
+  require(other->back_region(3));
+  EXPECT_GT(found->region_count(), 3u);
+  EXPECT_EQ(found->region(3).key.load(), 0u);
+  found->segment().region_marks[3].store(7);
+  EXPECT_EQ(other->shared().region_marks[3].load(), 7u);
+  std::ifstream maps{"/proc/self/maps"};
+  const auto table = reinterpret_cast<std::uintptr_t>(found->segment().regions);
+  bool is_read_only = false;
+  for (std::string line; std::getline(maps, line);)
+    if (std::stoull(line, nullptr, 16) == table) is_read_only = line.find(" r--s ") < line.size();
+  EXPECT_TRUE(is_read_only);
+}
+
+TEST_F(PeersTest, QueuePairWithoutMemoryBehindItIsNone) {
+  const auto other = require(OwnSegment::create(directory));
+  const PeerRef found = peers.find(other->slot());
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->queue_pair(5), nullptr);
+  require(other->back(&other->shared().queue_pairs[5], sizeof(SharedQueuePair)));
+  EXPECT_EQ(found->queue_pair(5), &found->segment().queue_pairs[5]);
+  EXPECT_EQ(found->queue_pair(kQueuePairs - 1), nullptr);
+  EXPECT_EQ(found->queue_pair(kQueuePairs), nullptr);
+}
+
+TEST_F(PeersTest, SegmentThatWasCutShortIsDead) {
+  const auto other = require(OwnSegment::create(directory));
+  const PeerRef found = peers.find(other->slot());
+  ASSERT_TRUE(found && found->is_alive());
+  ASSERT_EQ(truncate(directory.file('p', other->slot(), 0).c_str(), 4096), 0);
+  EXPECT_FALSE(found->is_alive());
+  EXPECT_FALSE(found->seems_alive());
+}
+
 TEST_F(PeersTest, NobodyIsNobody) {
-  EXPECT_EQ(peers.find(700), nullptr);
-  EXPECT_EQ(peers.find(kProcessSlots), nullptr);
-  EXPECT_EQ(peers.find(0xffffffff), nullptr);
+  EXPECT_FALSE(peers.find(700));
+  EXPECT_FALSE(peers.find(kProcessSlots));
+  EXPECT_FALSE(peers.find(0xffffffff));
   EXPECT_FALSE(peers.is_alive(0));
   EXPECT_FALSE(peers.is_alive(tag_of(700, 5)));
 }
@@ -87,7 +150,7 @@ TEST_F(PeersTest, ShortFileIsNoSegment) {
   // It would fault when touched beyond its end.
   const ClaimedSlot claimed = require(directory.claim());
   EXPECT_EQ(ftruncate(claimed.fd, 4096), 0);
-  EXPECT_EQ(peers.find(claimed.slot), nullptr);
+  EXPECT_FALSE(peers.find(claimed.slot));
   directory.release(claimed.slot);
   close(claimed.fd);
 }
@@ -95,7 +158,7 @@ TEST_F(PeersTest, ShortFileIsNoSegment) {
 TEST_F(PeersTest, SegmentThatIsNotReadyOrOfAnotherVersionIsNone) {
   const ClaimedSlot claimed = require(directory.claim());
   EXPECT_EQ(ftruncate(claimed.fd, static_cast<off_t>(kSegmentBytes)), 0);
-  EXPECT_EQ(peers.find(claimed.slot), nullptr) << "no magic yet";
+  EXPECT_FALSE(peers.find(claimed.slot)) << "no magic yet";
   const auto put = [&](std::uint64_t offset, const auto& value) {
     EXPECT_EQ(pwrite(claimed.fd, &value, sizeof value, static_cast<off_t>(offset)),
               static_cast<ssize_t>(sizeof value));
@@ -103,21 +166,23 @@ TEST_F(PeersTest, SegmentThatIsNotReadyOrOfAnotherVersionIsNone) {
   put(offsetof(Segment, magic), kMagic);
   put(offsetof(Segment, slot), claimed.slot);
   put(offsetof(Segment, version), layout_version() + 1);
-  EXPECT_EQ(peers.find(claimed.slot), nullptr) << "another version";
+  EXPECT_FALSE(peers.find(claimed.slot)) << "another version";
   put(offsetof(Segment, version), layout_version());
   put(offsetof(Segment, slot), claimed.slot + 1);
-  EXPECT_EQ(peers.find(claimed.slot), nullptr) << "another slot";
+  EXPECT_FALSE(peers.find(claimed.slot)) << "another slot";
   put(offsetof(Segment, slot), claimed.slot);
-  EXPECT_NE(peers.find(claimed.slot), nullptr);
+  EXPECT_TRUE(peers.find(claimed.slot));
   directory.release(claimed.slot);
   close(claimed.fd);
 }
 
 TEST_F(PeersTest, ChannelOfNobodyIsNone) {
   const auto other = require(OwnSegment::create(directory));
-  Peer* const found = peers.find(other->slot());
-  ASSERT_NE(found, nullptr);
-  EXPECT_EQ(found->channel(directory, 42), -1);
+  const PeerRef found = peers.find(other->slot());
+  ASSERT_TRUE(found);
+  found->write_channel(directory, 42, {});
+  found->write_channel(directory, kPipeChannel | 3, {});
+  found->write_channel(directory, ~0u, {});
 }
 
 TEST(MemoryPolicy, EnvironmentDeniesWays) {

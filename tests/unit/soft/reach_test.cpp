@@ -42,6 +42,10 @@ class MemoryTest : public testing::Test {
     const auto id = reinterpret_cast<Domain*>(raw)->id;
     return {region->rkey, id, IBV_ACCESS_REMOTE_WRITE, base(), bytes.size()};
   }
+  [[nodiscard]] bool serves(std::uint32_t key, std::uint64_t address, std::uint64_t length) {
+    Location location;
+    return locate_served(engine, key, address, length, location);
+  }
   [[nodiscard]] bool reaches(const RangeCheck& range) {
     Location location;
     return locate(*self, range, location);
@@ -50,7 +54,7 @@ class MemoryTest : public testing::Test {
   ProtectionDomain domain = require(test::open_context().allocate_domain());
   ibv_pd* raw = unsafe::native(domain);
   Engine& engine = *Context::of(raw->context).engine;
-  Peer* self = engine.peers().find(engine.own().slot());
+  Peer* self = &engine.peers().self();
   std::vector<std::byte> bytes = std::vector<std::byte>(1000);
   ibv_mr* region;
 };
@@ -124,7 +128,7 @@ TEST_F(MemoryTest, ReregistrationMovesTheRegion) {
   Location location;
   ASSERT_TRUE(locate(*self, range, location));
   EXPECT_EQ(location.direct, other.data());
-  EXPECT_FALSE(is_registered(engine, base(), bytes.size()));
+  EXPECT_FALSE(serves(former.key, base(), bytes.size()));
   EXPECT_EQ(reregister_memory(region, IBV_REREG_MR_CHANGE_TRANSLATION, nullptr, bytes.data(),
                               bytes.size(), 0),
             0);
@@ -194,7 +198,7 @@ TEST_F(MemoryTest, RefusedReregistrationLeavesTheRegionAsItWas) {
 
 TEST_F(MemoryTest, OwnRequestsDoNotBelieveTheSegment) {
   // Any process of this user can write there.
-  engine::SharedRegion& shared = engine.segment().regions[region->rkey >> 8];
+  engine::SharedRegion& shared = engine.segment().regions[region_index(region->rkey)];
   const std::uint64_t address = shared.address;
   const std::uint64_t length = shared.length;
   shared.address = 8;
@@ -202,16 +206,18 @@ TEST_F(MemoryTest, OwnRequestsDoNotBelieveTheSegment) {
   Location location;
   EXPECT_TRUE(locate(*self, whole(), location));
   EXPECT_EQ(location.direct, bytes.data());
-  EXPECT_FALSE(is_registered(engine, 8, 8));
+  EXPECT_FALSE(serves(region->rkey, 8, 8));
   shared.address = address;
   shared.length = length;
 }
 
 TEST_F(MemoryTest, RelayServesRegisteredMemoryOnly) {
-  EXPECT_TRUE(is_registered(engine, base(), bytes.size()));
-  EXPECT_TRUE(is_registered(engine, base() + 1, bytes.size() - 1));
-  EXPECT_FALSE(is_registered(engine, base() + 1, bytes.size()));
-  EXPECT_FALSE(is_registered(engine, base() - 1, 1));
+  EXPECT_TRUE(serves(region->rkey, base(), bytes.size()));
+  EXPECT_TRUE(serves(region->rkey, base() + 1, bytes.size() - 1));
+  EXPECT_FALSE(serves(region->rkey ^ 1, base(), 1));
+  EXPECT_FALSE(serves(0, base(), 1));
+  EXPECT_FALSE(serves(region->rkey, base() + 1, bytes.size()));
+  EXPECT_FALSE(serves(region->rkey, base() - 1, 1));
 }
 
 TEST_F(MemoryTest, RegistrationOfWhatIsNotThereFails) {
@@ -239,30 +245,37 @@ TEST_F(MemoryTest, AtomicsReturnTheOldValue) {
   auto* const word = reinterpret_cast<std::uint64_t*>(bytes.data());
   const Location at{.direct = bytes.data(), .address = base(), .owner = self};
   std::uint64_t old = 99;
-  ASSERT_TRUE(atomic_memory(engine, at, {.is_swap = false, .compare_add = 5, .swap = 0}, old));
+  ASSERT_EQ(atomic_memory(engine, at, {.is_swap = false, .compare_add = 5, .swap = 0}, old),
+            Copied::yes);
   EXPECT_EQ(old, 0u);
   EXPECT_EQ(*word, 5u);
-  ASSERT_TRUE(atomic_memory(engine, at, {.is_swap = true, .compare_add = 4, .swap = 7}, old));
+  ASSERT_EQ(atomic_memory(engine, at, {.is_swap = true, .compare_add = 4, .swap = 7}, old),
+            Copied::yes);
   EXPECT_EQ(old, 5u);
   EXPECT_EQ(*word, 5u);
-  ASSERT_TRUE(atomic_memory(engine, at, {.is_swap = true, .compare_add = 5, .swap = 7}, old));
+  ASSERT_EQ(atomic_memory(engine, at, {.is_swap = true, .compare_add = 5, .swap = 7}, old),
+            Copied::yes);
   EXPECT_EQ(*word, 7u);
 }
 
-TEST_F(MemoryTest, ObjectsAreZeroedAndReused) {
-  void* const first = allocate_object(engine, 8192, false);
-  ASSERT_NE(first, nullptr);
-  for (std::size_t i = 0; i < 8192; ++i) {
-    ASSERT_EQ(static_cast<std::byte*>(first)[i], std::byte{});
-  }
-  ibv_mr* const made =
-      register_memory(raw, first, 8192, reinterpret_cast<std::uintptr_t>(first), kAll);
-  ASSERT_NE(made, nullptr);
-  const engine::SharedRegion& shared = engine.segment().regions[made->rkey >> 8];
-  EXPECT_NE(shared.object, 0u) << "peers can map it";
-  EXPECT_EQ(shared.object_offset, 0u);
-  EXPECT_EQ(deregister_memory(made), 0);
-  EXPECT_EQ(free_object(engine, first, 8192), 0);
+TEST_F(MemoryTest, TagCountsUpAndStaleKeysAreFoundOut) {
+  const std::uint32_t before = region->rkey;
+  ASSERT_EQ(reregister_memory(region, IBV_REREG_MR_CHANGE_TRANSLATION, nullptr, bytes.data(),
+                              bytes.size(), 0),
+            0);
+  EXPECT_EQ(region_index(region->rkey), region_index(before));
+  EXPECT_EQ(region->rkey & 0xffff,
+            ((before & 0xffff) + 1) % 0x10000 != 0 ? (before + 1) & 0xffff : 1u);
+}
+
+TEST_F(MemoryTest, AtomicsWaitForNobodyWhoKeepsTheLock) {
+  auto& lock = engine.segment().atomics;
+  lock.store(engine.tag());
+  const Location at{.direct = bytes.data(), .address = base(), .owner = self};
+  std::uint64_t old = 0;
+  EXPECT_EQ(atomic_memory(engine, at, {.is_swap = false, .compare_add = 5, .swap = 0}, old),
+            Copied::not_now);
+  lock.store(0);
 }
 
 }  // namespace

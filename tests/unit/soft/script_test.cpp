@@ -2,6 +2,7 @@
 // Goal: each fault of a plan is seen by the program as it would be on a real device, and deferred
 //       requests really run later.
 // Method: a connected pair in this process, one fault at a time.
+// Covers: soft/retry.cpp
 #include "soft/faults/hook.hpp"
 
 #include <gtest/gtest.h>

@@ -13,6 +13,7 @@
 #include <map>
 #include <span>
 
+#include "soft/shared/liveness.hpp"
 #include "support/named_error.hpp"
 #include "support/pattern.hpp"
 #include "support/seed.hpp"

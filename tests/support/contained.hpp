@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#pragma once
+/// \file Runs a part of a test where a crash or a hang ends nothing but that part: in this program,
+/// executed again.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <exception>
+#include <iostream>
+
+namespace verbatim::test {
+
+/// How many seconds a contained part may take before SIGALRM ends it.
+inline constexpr unsigned kContainedSeconds = 60;
+
+/// What has failed so far, where the process that waits for this one sees it.
+inline void print_failures() {
+  const testing::TestResult& result =
+      *testing::UnitTest::GetInstance()->current_test_info()->result();
+  for (int i = 0; i < result.total_part_count(); ++i) {
+    const testing::TestPartResult& part = result.GetTestPartResult(i);
+    if (part.failed()) std::cerr << part.line_number() << ": " << part.message() << '\n';
+  }
+}
+
+/// `body` may use EXPECT, and may throw; either fails the test that called.
+template <class Body>
+void contained(Body body) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(
+      {
+        alarm(kContainedSeconds);
+        bool threw = false;
+        try {
+          body();
+        } catch (const std::exception& failure) {
+          std::cerr << failure.what() << '\n';
+          threw = true;
+        }
+        print_failures();
+        std::cout << std::flush;
+        std::_Exit(threw || testing::Test::HasFailure() ? 1 : 0);
+      },
+      testing::ExitedWithCode(0), "");
+}
+
+}  // namespace verbatim::test

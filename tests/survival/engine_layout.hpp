@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#pragma once
+/// \file What tests of the promises need to know of the engine's files, and nothing else.
+#include <cstddef>
+#include <cstdint>
+
+#include "soft/shared/layout.hpp"
+
+namespace verbatim::test {
+
+/// The part of a segment file that says who may use which memory.
+inline constexpr std::uint64_t kRegionTableBegin = offsetof(engine::Segment, regions);
+inline constexpr std::uint64_t kRegionTableEnd =
+    kRegionTableBegin + sizeof(engine::Segment::regions);
+
+}  // namespace verbatim::test

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Goal: where shared memory is full, or was cut off by somebody, there are errors that say so, and
+//       never a signal.
+// Method: a small tmpfs of the test's own. Two processes meet in it; then it is filled to the last
+//         page, and one uses keys and numbers that lead to pages which are not there. A segment
+//         that is truncated under its users.
+// Covers: soft/fault_guard.cpp
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <cstring>
+#include <thread>
+
+#include "survival/meeting.hpp"
+#include "survival/private_mounts.hpp"
+#include "survival/process.hpp"
+#include "survival/role.hpp"
+#include "verbatim/provider/soft.hpp"
+
+namespace verbatim::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// Is there, and polls, until it is told. Link: to the other. Said: r. Heard: q.
+int play_neighbour(const std::vector<std::string>&) {
+  const Control control{kControlFd};
+  Link link{kFirstLinkFd};
+  Session session = join(link);
+  Buffer sink = require(session.domain.allocate(64 << 10));
+  for (std::uint64_t id = 0; id < 8; ++id) session.side.post(Receive{sink.scatter()}, id);
+  link.barrier();
+  control.say('r');
+  for (;;) {
+    std::array<Completion, 4> found;
+    static_cast<void>(session.side.receives.poll(found));
+    if (control.overhear()) return 0;
+    std::this_thread::yield();
+  }
+}
+const Role kNeighbour{"neighbour", &play_neighbour};
+
+/// In a process of its own, with a directory on a tmpfs of this size.
+template <class Body>
+void in_small_directory(const char* size, Body body) {
+  VERBATIM_CONTAINED(60s, [&] {
+    own_mounts();
+    mount_tmpfs("/mnt", std::string{"mode=700,size="} + size);
+    const SoftDirectory directory{"/mnt"};
+    body(directory);
+  });
+}
+
+/// A process that we are connected to.
+struct Neighbourhood {
+  Neighbourhood() {
+    link.barrier();
+    if (neighbour.control().hear() != 'r') give_up("no neighbour", Where::current());
+  }
+  /// Whether it is still there, and ends when it is told.
+  void expect_neighbour_lives() {
+    neighbour.control().say('q');
+    EXPECT_EQ(neighbour.wait_for_end(), 0);
+  }
+  [[nodiscard]] WorkStatus write_to(const RemoteMemoryRegion& region) {
+    session.side.post(Write{source.gather(0, 64), region}, 1);
+    return poll_one(session.side.sends).status();
+  }
+
+  std::pair<int, int> ends = socket_pair();
+  Process neighbour = Process::start({"neighbour"}, {ends.second});
+  Link link{ends.first};
+  Session session = join(link);
+  Buffer source = require(session.domain.allocate(64 << 10));
+};
+
+TEST(FullDirectory, UnknownKeyIsAnError) {
+  in_small_directory("16m", [](const SoftDirectory&) {
+    Neighbourhood here;
+    fill_up("/mnt");
+    // Far into the table of keys, where no region has ever been.
+    EXPECT_EQ(here.write_to({0x1000, 4096, RemoteKey{50'000u << 8 | 1}}),
+              WorkStatus::remote_access);
+    here.expect_neighbour_lives();
+  });
+}
+
+TEST(FullDirectory, UnknownQueuePairIsAnError) {
+  in_small_directory("16m", [](const SoftDirectory&) {
+    Neighbourhood here;
+    const ProtectionDomain& domain = here.session.domain;
+    CompletionQueue queue = completion_queue(domain.context());
+    QueuePairOptions options = queue_pair_options(domain, queue, queue);
+    options.ack_timeout = require(AckTimeout::at_least(10ms));
+    options.max_ack_retries = require(MaxAckRetries::limited(1));
+    auto prepared = require(QueuePair::prepare(options));
+    // As the neighbour's, but for a number that it has never had.
+    Endpoint nobody = here.session.side.queue_pair.endpoint();
+    ibv_qp_attr attributes{};
+    ibv_qp_init_attr init{};
+    ASSERT_EQ(soft_provider().query_qp(unsafe::native(here.session.side.queue_pair), &attributes,
+                                       IBV_QP_DEST_QPN, &init),
+              0);
+    nobody.queue_pair =
+        QpNumber{(attributes.dest_qp_num & ~0x3fffu) | ((attributes.dest_qp_num + 9000) & 0x3fff)};
+    fill_up("/mnt");
+    QueuePair queue_pair = require(std::move(prepared).connect(nobody));
+    require(unsafe::post(queue_pair, Send{here.source.gather(0, 64)}, WrId{1}));
+    EXPECT_EQ(poll_one(queue).status(), WorkStatus::retry_exceeded);
+    here.expect_neighbour_lives();
+  });
+}
+
+TEST(FullDirectory, TrafficGoesOn) {
+  in_small_directory("16m", [](const SoftDirectory&) {
+    Neighbourhood here;
+    fill_up("/mnt");
+    for (int i = 0; i < 20; ++i)
+      EXPECT_EQ(here.write_to(here.session.peer_memory), WorkStatus::success);
+    for (std::size_t bytes : {1u, 30u, 2000u, 60'000u}) {
+      here.session.side.post(Send{here.source.gather(0, bytes)}, 2);
+      poll_ok(here.session.side.sends);
+    }
+    here.expect_neighbour_lives();
+  });
+}
+
+/// Makes objects until one fails.
+template <class Make>
+Error first_failure(Make make) {
+  std::vector<decltype(make())> all;
+  do all.push_back(make());
+  while (all.back() && all.size() < 20'000);
+  if (all.back()) give_up("it never failed", Where::current());
+  return all.back().error();
+}
+
+void expect_no_space(const Error& error) {
+  EXPECT_TRUE(error == Errc::out_of_resources) << to_string(error);
+  EXPECT_EQ(error.os_error, ENOSPC) << to_string(error);
+  EXPECT_TRUE(to_string(error).contains(std::strerror(ENOSPC))) << to_string(error);
+}
+
+TEST(FullDirectory, ObjectsFailForWantOfSpace) {
+  in_small_directory("4m", [](const SoftDirectory&) {
+    const ProtectionDomain domain = require(open_context().allocate_domain());
+    const CompletionQueue queue = completion_queue(domain.context(), 16'384);
+    // Each once with whatever is left, and once with nothing left.
+    for (int again = 0; again < 2; ++again) {
+      expect_no_space(
+          first_failure([&] { return domain.context().create_completion_queue({.depth = 4096}); }));
+      expect_no_space(first_failure(
+          [&] { return domain.create_shared_receive_queue({.max_requests = 1024}); }));
+      expect_no_space(first_failure([&] {
+        QueuePairOptions options = queue_pair_options(domain, queue, queue);
+        options.max_receive_elements = 16;  // So that space ends before the completion queue.
+        return QueuePair::prepare(options);
+      }));
+      if (again == 0) fill_up("/mnt");
+    }
+    std::vector<std::byte> memory(1 << 20);
+    std::size_t regions = 0;  // They have a table of their own: it may be full, or not.
+    const auto region = [&] { return domain.register_local(memory); };
+    std::vector<Result<MemoryRegion>> all;
+    for (; regions < 20'000; ++regions) {
+      all.push_back(region());
+      if (all.back()) continue;
+      expect_no_space(all.back().error());
+      break;
+    }
+  });
+}
+
+TEST(FullDirectory, OpeningFailsForWantOfSpace) {
+  in_small_directory("4k", [](const SoftDirectory&) {
+    const auto context = open_device({.name = "soft0"});
+    ASSERT_FALSE(context);
+    expect_no_space(context.error());
+  });
+}
+
+/// Cuts the segment of the process in this slot.
+void cut(const SoftDirectory& directory, int slot, off_t size) {
+  const std::string path = directory.path() + "/p" + std::to_string(slot) + "-0";
+  ASSERT_EQ(truncate(path.c_str(), size), 0) << path;
+}
+
+/// Which of the two slots is this process's.
+int own_slot(const Neighbourhood& here) {
+  return static_cast<int>(std::to_underlying(here.session.side.queue_pair.number()) >> 14);
+}
+
+class CutSegment : public testing::TestWithParam<off_t> {};
+
+TEST_P(CutSegment, OfAPeerEndsRequests) {
+  const SoftDirectory directory;
+  VERBATIM_CONTAINED(60s, [&] {
+    Neighbourhood here;
+    EXPECT_EQ(here.write_to(here.session.peer_memory), WorkStatus::success);
+    cut(directory, 1 - own_slot(here), GetParam());
+    const WorkStatus status = here.write_to(here.session.peer_memory);
+    // What lies before the cut may still do.
+    EXPECT_TRUE(status == WorkStatus::retry_exceeded ||
+                (GetParam() > 4096 && status == WorkStatus::success))
+        << to_string(status);
+  });
+}
+
+// Whose segment it is has nobody to blame, and lives, too.
+TEST_P(CutSegment, OfThisProcessEndsRequests) {
+  const SoftDirectory directory;
+  VERBATIM_CONTAINED(60s, [&] {
+    Neighbourhood here;
+    cut(directory, own_slot(here), GetParam());
+    const auto posted =
+        unsafe::post(here.session.side.queue_pair,
+                     Write{here.source.gather(0, 64), here.session.peer_memory}, WrId{1});
+    if (posted) {
+      std::array<Completion, 1> found;
+      static_cast<void>(
+          eventually([&] { return require(here.session.side.sends.poll(found)) != 0; }, 2s));
+    }
+    static_cast<void>(here.session.side.queue_pair.move_to_error());
+    const auto another = here.session.domain.context().create_completion_queue({.depth = 64});
+    static_cast<void>(another);
+    here.expect_neighbour_lives();
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(To, CutSegment, testing::Values(0, 4096, 1 << 20),
+                         [](const auto& each) { return std::to_string(each.param); });
+
+}  // namespace
+}  // namespace verbatim::test

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#pragma once
+/// \file As join() of conformance/peer_session.hpp, and able to meet it, where a test chooses more:
+/// the queues, the memory, the options.
+#include <array>
+#include <optional>
+
+#include "conformance/peer_session.hpp"
+#include "verbatim/verbs/remote_memory.hpp"
+
+namespace verbatim::test {
+
+struct Meeting {
+  QueuePair queue_pair;
+  RemoteMemoryRegion peer_memory;
+};
+
+/// Both sides call it (or the other one join()): exchanges endpoints and regions, and connects.
+[[nodiscard]] inline Meeting meet(Link& link, const QueuePairOptions& options,
+                                  const RemoteMemoryRegion& memory = {}) {
+  auto prepared = require(QueuePair::prepare(options));
+  link.send(encode(prepared.endpoint()));
+  const Endpoint peer = require(decode_endpoint(link.receive()));
+  link.send(encode(memory));
+  const auto peer_memory = require(decode_remote_memory(link.receive()));
+  QueuePair queue_pair = require(std::move(prepared).connect(peer));
+  link.barrier();  // From here on both can receive.
+  return {std::move(queue_pair), peer_memory};
+}
+
+/// Timers that outlast any pause of a test.
+inline void be_patient(QueuePairOptions& options) {
+  options.ack_timeout = require(AckTimeout::at_least(std::chrono::seconds{4}));
+  options.max_ack_retries = require(MaxAckRetries::limited(7));
+}
+
+}  // namespace verbatim::test

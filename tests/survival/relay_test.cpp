@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Goal: where the owner copies on behalf of others, one requester's death does not spoil the next
+//       one's data, and an owner that pauses is waited for as long as the timers say.
+// Method: VERBATIM_SOFT_MEMORY=relay; requesters that are killed at random moments and at chosen
+//         instructions, of their own and of the owner's, others that check every byte; an owner
+//         that is stopped for three seconds.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "support/pattern.hpp"
+#include "support/seed.hpp"
+#include "survival/contained.hpp"
+#include "survival/meeting.hpp"
+#include "survival/process.hpp"
+#include "survival/role.hpp"
+#include "survival/single_steps.hpp"
+
+namespace verbatim::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::size_t kArea = 20'000;  // Of one requester: several pieces for a relay.
+constexpr std::size_t kPiece = 4000;   // What it carries at once.
+constexpr std::byte kFirst{0x11};
+constexpr std::byte kSecond{0x22};
+
+class RelayOnly {
+ public:
+  RelayOnly() { setenv("VERBATIM_SOFT_MEMORY", "relay", 1); }
+  RelayOnly(const RelayOnly&) = delete;
+  RelayOnly& operator=(const RelayOnly&) = delete;
+  ~RelayOnly() { unsetenv("VERBATIM_SOFT_MEMORY"); }
+};
+
+/// Writes to its area and reads it back, until it is killed or told to stop. Arguments: which
+/// area; endless, stepped, or how often. Link: to the owner. Said: d.
+int play_relayed(const std::vector<std::string>& role) {
+  const Control control{kControlFd};
+  Link link{kFirstLinkFd};
+  const ProtectionDomain domain = require(open_context().allocate_domain());
+  CompletionQueue queue = completion_queue(domain.context());
+  QueuePairOptions options = queue_pair_options(domain, queue, queue);
+  be_patient(options);
+  Meeting with = meet(link, options);
+  const auto area = with.peer_memory.sub_region(std::stoul(role.at(1)) * kArea, kArea).value();
+  Buffer memory = require(domain.allocate(2 * kArea));
+  const auto write = [&](std::size_t bytes) {
+    require(unsafe::post(with.queue_pair,
+                         Write{memory.gather(0, bytes), area.sub_region(0, bytes).value()},
+                         WrId{1}));
+  };
+  if (role.at(2) == "stepped") {
+    fill(memory.bytes(), 1);
+    write(4000);
+    poll_ok(queue);
+    let_steps_begin();
+    write(4000);
+    let_steps_end();
+    return 0;
+  }
+  const bool endless = role.at(2) == "endless";
+  if (endless) control.say('b');
+  for (int round = 0; endless || round < std::stoi(role.at(2)); ++round) {
+    fill(memory.bytes().first(kArea), static_cast<std::uint64_t>(round));
+    write(kArea);
+    poll_ok(queue);
+    require(unsafe::post(with.queue_pair, Read{memory.scatter(kArea, kArea), area}, WrId{2}));
+    poll_ok(queue);
+    if (!holds(memory.bytes().last(kArea), static_cast<std::uint64_t>(round))) {
+      control.say('w');
+      return 1;
+    }
+  }
+  control.say('d');
+  link.wait_for_end();
+  return 0;
+}
+const Role kRelayed{"relayed", &play_relayed};
+
+/// Memory that others reach only through us, with an area for each of two.
+class RelayOwner {
+ public:
+  RelayOwner() { std::ranges::fill(memory_, std::byte{0}); }
+  struct Requester {
+    Process process;
+    Link link;
+    Meeting with;
+  };
+  [[nodiscard]] Requester start(const char* area, const std::string& how) {
+    EXPECT_FALSE(poll_within(queue_, 0s)) << "an empty queue has room for the next one";
+    const auto [here, there] = socket_pair();
+    Process process = Process::start({"relayed", area, how}, {there});
+    Link link{here};
+    QueuePairOptions options = queue_pair_options(domain_, queue_, queue_);
+    be_patient(options);
+    Meeting with = meet(link, options, shared_.remote());
+    return {std::move(process), std::move(link), std::move(with)};
+  }
+  /// What the requester of the second area left: of `rounds` writes the last.
+  void check_second(int rounds) {
+    EXPECT_TRUE(holds(std::span{memory_}.last(kArea), static_cast<std::uint64_t>(rounds - 1)));
+  }
+
+ private:
+  std::vector<std::byte> memory_ = std::vector<std::byte>(2 * kArea);
+  ProtectionDomain domain_ = require(open_context().allocate_domain());
+  CompletionQueue queue_ = completion_queue(domain_.context());
+  SharedRegion shared_ = require(domain_.register_shared(memory_));
+};
+
+TEST(Relay, RequesterKilledAtAnyMomentSpoilsNobodysData) {
+  const std::uint64_t start = seed();
+  SCOPED_TRACE(replay(start));
+  const SoftDirectory directory;
+  const RelayOnly relay;
+  VERBATIM_CONTAINED(90s * stress_factor(), [&] {
+    Random random{start};
+    RelayOwner owner;
+    for (unsigned round = 0; round < 15 * stress_factor(); ++round) {
+      auto victim = owner.start("0", "endless");
+      ASSERT_EQ(victim.process.control().hear(), 'b');
+      const std::chrono::microseconds moment{random.up_to(4000)};
+      std::this_thread::sleep_for(moment);  // wait: the random moment at which the process dies
+      victim.process.kill();
+      auto next = owner.start("1", "3");
+      ASSERT_EQ(next.process.control().hear(), 'd') << "round " << round;
+      owner.check_second(3);
+    }
+  });
+}
+
+TEST(Relay, RequesterKilledAtAnyInstructionSpoilsNobodysData) {
+  const std::uint64_t start = seed();
+  SCOPED_TRACE(replay(start));
+  const SoftDirectory directory;
+  const RelayOnly relay;
+  VERBATIM_CONTAINED(90s * stress_factor(), [&] {
+    Random random{start};
+    RelayOwner owner;
+    for (unsigned round = 0; round < 15 * stress_factor(); ++round) {
+      auto victim = owner.start("0", "stepped");
+      if (!wait_for_steps(victim.process.pid())) cannot("tracing a child");
+      static_cast<void>(step(victim.process.pid(), static_cast<unsigned>(random.up_to(2500))));
+      victim.process.kill();
+      auto next = owner.start("1", "2");
+      ASSERT_EQ(next.process.control().hear(), 'd') << "round " << round;
+      owner.check_second(2);
+    }
+  });
+}
+
+/// Owns memory for two, until told. Arguments: how many requesters. Links: to them. Heard: c, q.
+/// Said: r; for each c what its areas hold: a letter each.
+int play_relay_owner(const std::vector<std::string>& role) {
+  const Control control{kControlFd};
+  const ProtectionDomain domain = require(open_context().allocate_domain());
+  CompletionQueue queue = completion_queue(domain.context());
+  std::vector<std::byte> memory(2 * kArea);
+  const SharedRegion shared = require(domain.register_shared(memory));
+  std::vector<Meeting> all;
+  for (int i = 0; i < std::stoi(role.at(1)); ++i) {
+    Link link{kFirstLinkFd + i};
+    all.push_back(meet(link, queue_pair_options(domain, queue, queue), shared.remote()));
+  }
+  control.say('r');
+  while (control.hear() == 'c') {
+    const auto tell = [&](std::span<const std::byte> area) {
+      const auto count = [&](std::byte value) { return std::ranges::count(area, value); };
+      const auto all_of = static_cast<std::ptrdiff_t>(area.size());
+      control.say(count(kFirst) == all_of    ? 'f'
+                  : count(kSecond) == all_of ? 's'
+                  : count(kSecond) == 0      ? 'p'  // A part of the first one's, or nothing.
+                                             : 'm');     // Mixed.
+    };
+    tell(std::span{memory}.first(kPiece));
+    tell(std::span{memory}.subspan(kArea, kPiece));
+  }
+  return 0;
+}
+const Role kRelayOwner{"relay-owner", &play_relay_owner};
+
+/// One write of a piece, when told. Arguments: which area. Link: to the owner. Heard: g. Said: r,
+/// d.
+int play_piece_writer(const std::vector<std::string>& role) {
+  const Control control{kControlFd};
+  Link link{kFirstLinkFd};
+  const ProtectionDomain domain = require(open_context().allocate_domain());
+  CompletionQueue queue = completion_queue(domain.context());
+  QueuePairOptions options = queue_pair_options(domain, queue, queue);
+  be_patient(options);
+  Meeting with = meet(link, options);
+  const bool first = role.at(1) == "0";
+  Buffer source = require(domain.allocate(kPiece));
+  std::ranges::fill(source.bytes(), first ? kFirst : kSecond);
+  control.say('r');
+  if (control.hear() != 'g') return 1;
+  const auto area = with.peer_memory.sub_region(first ? 0 : kArea, kPiece).value();
+  require(unsafe::post(with.queue_pair, Write{source.gather(), area}, WrId{1}));
+  poll_ok(queue);
+  control.say('d');
+  return control.hear() == 'q' ? 0 : 1;
+}
+const Role kPieceWriter{"piece-writer", &play_piece_writer};
+
+/// The thread of a process that copies for others; 0: none has its name.
+pid_t helper_of(pid_t process) {
+  const std::string tasks = "/proc/" + std::to_string(process) + "/task";
+  for (const auto& each : std::filesystem::directory_iterator{tasks}) {
+    std::ifstream file{each.path() / "comm"};
+    std::string name;
+    std::getline(file, name);
+    if (name == "verbatim-soft") return std::stoi(each.path().filename());
+  }
+  return 0;
+}
+
+/// The first requester is killed when the owner has made so many instructions of copying for it;
+/// then the second one writes, and only then the owner goes on.
+void replace_requester_after(unsigned instructions) {
+  const auto [a, b] = socket_pair();
+  const auto [c, d] = socket_pair();
+  Process owner = Process::start({"relay-owner", "2"}, {a, c});
+  Process first = Process::start({"piece-writer", "0"}, {b});
+  Process second = Process::start({"piece-writer", "1"}, {d});
+  for (const Process* const each : {&owner, &first, &second})
+    ASSERT_EQ(each->control().hear(), 'r');
+  const pid_t helper = helper_of(owner.pid());
+  if (helper == 0 || !hold(helper)) cannot("holding the thread that copies");
+  first.control().say('g');
+  step_or_sleep(helper, 1 + instructions);  // The first one ends when it is woken.
+  first.kill();
+  second.control().say('g');
+  std::this_thread::sleep_for(3ms);  // wait: the second one asks, of which nobody hears
+  let_go(helper);
+  ASSERT_EQ(second.control().hear(), 'd');
+  owner.control().say('c');
+  const char one = owner.control().hear();
+  EXPECT_TRUE(one == 'f' || one == 'p') << "the dead one's area: " << one;
+  EXPECT_EQ(owner.control().hear(), 's') << "what the second one has written";
+}
+
+TEST(Relay, RequesterKilledWhileTheOwnerCopiesSpoilsNobodysData) {
+  const std::uint64_t start = seed();
+  SCOPED_TRACE(replay(start));
+  const SoftDirectory directory;
+  const RelayOnly relay;
+  VERBATIM_CONTAINED(90s * stress_factor(), [&] {
+    Random random{start};
+    for (unsigned round = 0; round < 25 * stress_factor(); ++round) {
+      const auto instructions = static_cast<unsigned>(random.up_to(400));
+      SCOPED_TRACE(std::to_string(instructions) + " instructions");
+      ASSERT_NO_FATAL_FAILURE(replace_requester_after(instructions));
+      if (testing::Test::HasFailure()) break;
+    }
+  });
+}
+
+TEST(Relay, OwnerThatPausesIsWaitedForAsTheTimersSay) {
+  const SoftDirectory directory;
+  const RelayOnly relay;
+  VERBATIM_CONTAINED(60s, [] {
+    const auto [here, there] = socket_pair();
+    Process owner = Process::start({"relay-owner", "1"}, {there});
+    Link link{here};
+    const ProtectionDomain domain = require(open_context().allocate_domain());
+    CompletionQueue queue = completion_queue(domain.context());
+    QueuePairOptions options = queue_pair_options(domain, queue, queue);
+    be_patient(options);  // Seven times four seconds.
+    Meeting with = meet(link, options);
+    ASSERT_EQ(owner.control().hear(), 'r');
+    Buffer source = require(domain.allocate(kPiece));
+    std::ranges::fill(source.bytes(), kFirst);
+    kill(owner.pid(), SIGSTOP);
+    owner.wait_until_stopped();
+    std::thread waker{[&] {
+      std::this_thread::sleep_for(3s);  // wait: the pause is what is tested
+      owner.resume();
+    }};
+    const auto area = with.peer_memory.sub_region(0, kPiece).value();
+    require(unsafe::post(with.queue_pair, Write{source.gather(), area}, WrId{1}));
+    const Completion done = poll_one(queue);
+    waker.join();
+    EXPECT_TRUE(succeeded(done));
+    owner.control().say('c');
+    EXPECT_EQ(owner.control().hear(), 'f') << "its memory";
+  });
+}
+
+}  // namespace
+}  // namespace verbatim::test

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Goal: memory that a peer frees and allocates anew is new memory for everybody: what is written to
+//       the new window is in the new window, though it has the place of the old one in all tables.
+// Method: an owner that frees and allocates a window again and again; two threads here that write
+//         one half each, at the same moment, as soon as it is told; the owner checks every byte.
+//         And a writer with two threads, of which the first is held at each of the instructions
+//         after it has mapped the new window, while the second writes.
+#include <gtest/gtest.h>
+
+#include <barrier>
+#include <thread>
+
+#include "support/pattern.hpp"
+#include "survival/contained.hpp"
+#include "survival/meeting.hpp"
+#include "survival/process.hpp"
+#include "survival/role.hpp"
+#include "survival/single_steps.hpp"
+
+namespace verbatim::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::size_t kHalf = 16 << 10;
+constexpr std::byte kWritten{0x5a};
+
+/// Ends when a byte is wrong. Arguments: how many windows. Link: to the writer.
+int play_renewer(const std::vector<std::string>& role) {
+  Link link{kFirstLinkFd};
+  const ProtectionDomain domain = require(open_context().allocate_domain());
+  CompletionQueue queue = completion_queue(domain.context());
+  const Meeting first = meet(link, queue_pair_options(domain, queue, queue));
+  const Meeting second = meet(link, queue_pair_options(domain, queue, queue));
+  for (std::uint64_t round = 0; round < std::stoull(role.at(1)); ++round) {
+    SharedRegion window = require(domain.allocate_shared(2 * kHalf, Access::remote_write));
+    link.send(encode(window.remote()));
+    link.barrier();
+    const auto bytes = window.quiescent_bytes();
+    if (!holds(bytes.first(kHalf), round) || !holds(bytes.last(kHalf), ~round)) return 1;
+    link.barrier();
+  }
+  link.wait_for_end();
+  return 0;
+}
+const Role kRenewer{"renewer", &play_renewer};
+
+TEST(Windows, ReplacedByNewOnesAreWrittenWhereTheyAreNow) {
+  const SoftDirectory directory;
+  VERBATIM_CONTAINED(60s * stress_factor(), [] {
+    const unsigned rounds = 2000 * stress_factor();
+    const auto [here, there] = socket_pair();
+    const Process owner = Process::start({"renewer", std::to_string(rounds)}, {there});
+    Link link{here};
+    const ProtectionDomain domain = require(open_context().allocate_domain());
+    CompletionQueue queues[] = {completion_queue(domain.context()),
+                                completion_queue(domain.context())};
+    Meeting with[] = {meet(link, queue_pair_options(domain, queues[0], queues[0])),
+                      meet(link, queue_pair_options(domain, queues[1], queues[1]))};
+    Buffer sources[] = {require(domain.allocate(kHalf)), require(domain.allocate(kHalf))};
+    RemoteMemoryRegion window;
+    std::barrier told{3};
+    std::barrier written{3};
+    const auto write = [&](std::size_t which) {
+      for (std::uint64_t round = 0; round < rounds; ++round) {
+        fill(sources[which].bytes(), which == 0 ? round : ~round);
+        told.arrive_and_wait();
+        const auto half = window.sub_region(which * kHalf, kHalf).value();
+        require(unsafe::post(with[which].queue_pair, Write{sources[which].gather(), half},
+                             WrId{round}));
+        poll_ok(queues[which]);
+        written.arrive_and_wait();
+      }
+    };
+    std::jthread first{write, std::size_t{0}};
+    std::jthread second{write, std::size_t{1}};
+    for (unsigned round = 0; round < rounds; ++round) {
+      window = require(decode_remote_memory(link.receive()));
+      told.arrive_and_wait();
+      written.arrive_and_wait();
+      link.barrier();
+      try {
+        link.barrier();
+      } catch (const SetupFailed&) {
+        end_failed("the owner found wrong bytes in window " + std::to_string(round));
+      }
+    }
+  });
+}
+
+/// Two writers in one process: the first is stepped through, the second writes when told. Links: to
+/// the owner, and the second thread's control. Second control: heard g, q; said d.
+int play_pair_of_writers(const std::vector<std::string>&) {
+  Link link{kFirstLinkFd};
+  const Control orders{kFirstLinkFd + 1};
+  const ProtectionDomain domain = require(open_context().allocate_domain());
+  CompletionQueue queues[] = {completion_queue(domain.context()),
+                              completion_queue(domain.context())};
+  Meeting with[] = {meet(link, queue_pair_options(domain, queues[0], queues[0])),
+                    meet(link, queue_pair_options(domain, queues[1], queues[1]))};
+  Buffer source = require(domain.allocate(kHalf));
+  std::ranges::fill(source.bytes(), kWritten);
+  RemoteMemoryRegion window;
+  const auto write = [&](std::size_t which) {
+    require(unsafe::post(with[which].queue_pair,
+                         Write{source.gather(), window.sub_region(which * kHalf, kHalf).value()},
+                         WrId{1}));
+  };
+  std::jthread second{[&] {
+    while (orders.hear(60s) == 'g') {
+      write(1);
+      poll_ok(queues[1]);
+      orders.say('d');
+    }
+  }};
+  for (auto next = link.receive(); next.size() > 1; next = link.receive()) {
+    window = require(decode_remote_memory(next));
+    let_steps_begin();
+    write(0);
+    let_steps_end();
+    poll_ok(queues[0]);
+    link.barrier();
+  }
+  return 0;
+}
+const Role kPairOfWriters{"pair-of-writers", &play_pair_of_writers};
+
+/// Holds the first writer so many instructions after it has mapped something, while the second one
+/// writes. False: it maps nothing.
+bool hold_after_mapping(const Process& writers, const Control& second, unsigned instructions) {
+  constexpr unsigned kMost = 50'000;
+  if (!wait_for_steps(writers.pid())) cannot("tracing a child");
+  unsigned taken = 0;
+  while (taken < kMost && !is_about_to_map(writers.pid()) && step(writers.pid(), 1) == 1) ++taken;
+  const bool maps = is_about_to_map(writers.pid());
+  if (maps) static_cast<void>(step(writers.pid(), 1 + instructions));
+  second.say('g');
+  // It may have to wait for the first one, who holds a lock now.
+  const bool is_done = eventually([&] { return second.overhear().has_value(); }, 5ms);
+  run_to_end_of_steps(writers.pid());
+  if (!is_done) static_cast<void>(second.hear());
+  return maps;
+}
+
+TEST(Windows, BeingReplacedInOneThreadAreWrittenWhereTheyAreNowInAnother) {
+#if !defined(__x86_64__)
+  GTEST_SKIP() << "what maps memory is known of x86-64 only";
+#endif
+  const SoftDirectory directory;
+  VERBATIM_CONTAINED(90s, [] {
+    const auto [here, there] = socket_pair();
+    const auto [orders, taken] = socket_pair();
+    Process writers = Process::start({"pair-of-writers"}, {there, taken});
+    const Control second{orders};
+    Link link{here};
+    const ProtectionDomain domain = require(open_context().allocate_domain());
+    CompletionQueue queue = completion_queue(domain.context());
+    const Meeting with[] = {meet(link, queue_pair_options(domain, queue, queue)),
+                            meet(link, queue_pair_options(domain, queue, queue))};
+    for (unsigned instructions = 0; instructions < 120; ++instructions) {
+      SharedRegion window = require(domain.allocate_shared(2 * kHalf, Access::remote_write));
+      link.send(encode(window.remote()));
+      if (!hold_after_mapping(writers, second, instructions)) cannot("a writer that maps memory");
+      link.barrier();
+      ASSERT_TRUE(all_equal(window.quiescent_bytes(), kWritten))
+          << "held " << instructions << " instructions after mapping";
+    }
+    second.say('q');
+    const std::byte end{0};
+    link.send({&end, 1});
+    EXPECT_EQ(writers.wait_for_end(), 0);
+  });
+}
+
+}  // namespace
+}  // namespace verbatim::test
