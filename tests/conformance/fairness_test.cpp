@@ -158,6 +158,50 @@ TEST_P(Fairness, ReceiveOfAnotherProcessComesAmongEndlessSends) {
   EXPECT_TRUE(rare_one_comes(pair.mixed.get(), at_once_, [&] { pair.send(1); }));
 }
 
+// Ending a registration places what has come, and nothing that comes later overtakes it.
+TEST_P(Fairness, ReceivesKeepTheirOrderAmongEndlessSends) {
+  constexpr std::uint64_t kReceives = 12;
+  const Mixed pair(type_);
+  const raw::Owned<ibv_qp> watched = raw::queue_pair({.domain = pair.domain.get(),
+                                                      .sends = pair.mixed.get(),
+                                                      .receives = pair.mixed.get(),
+                                                      .type = type_});
+  const std::unique_ptr<RawPeer> peer = make_raw_peer(Place::other_process, type_, 1);
+  raw::connect(watched.get(), peer->addresses()[0]);
+  peer->connect(std::array{raw::address_of(watched.get())});
+  for (std::uint64_t i = 0; i < kReceives; ++i)
+    ASSERT_EQ(raw::post_receive(watched.get(), kRare + i, raw::local(pair.region.get(), 0, 64)), 0);
+  // So many polls are filled by sends first that receives are due when one comes.
+  for (std::size_t i = 0; i < kEndless; ++i) pair.send(1);
+  std::array<ibv_wc, 16> found{};
+  std::uint64_t next = kRare;
+  std::uint64_t sent = 0;
+  const auto send_one = [&] {
+    if (sent++ < kReceives) {
+      ASSERT_EQ(peer->execute({.bytes = kBytes}).status, IBV_WC_SUCCESS);
+    }
+  };
+  std::size_t polls = 0;
+  EXPECT_TRUE(eventually([&] {
+    const int count = ibv_poll_cq(pair.mixed.get(), at_once_, found.data());
+    for (int i = 0; i < count; ++i) {
+      const ibv_wc& each = found[static_cast<std::size_t>(i)];
+      if (each.wr_id >= kRare) {
+        EXPECT_EQ(each.wr_id, next++);
+      } else {
+        pair.send(1);
+      }
+    }
+    if (++polls % 70 == 60) {
+      send_one();
+      raw::Mapping other{4096};
+      const raw::Owned<ibv_mr> ended = raw::region(pair.domain.get(), other.bytes());
+    }
+    if (polls % 70 == 63) send_one();
+    return next == kRare + kReceives;
+  }));
+}
+
 TEST_P(Fairness, SendToAnotherProcessComesAmongEndlessReceives) {
   if (type_ == IBV_QPT_UD) GTEST_SKIP() << "a datagram knows nothing of where it went";
   const Mixed pair(type_);
