@@ -104,7 +104,7 @@ enum class Left : std::uint8_t { yes, haunted, no };
 /// the receives of this queue pair, haunts it, and does it no harm. On its way to one of them: no.
 Left wait_for_all(QueuePair& queue_pair) noexcept {
   if (wait_until_left(*queue_pair.engine, *queue_pair.shared) == 0) return Left::yes;
-  const auto touched = touched_inside(*queue_pair.shared);
+  const auto touched = touched_inside(*queue_pair.engine, *queue_pair.shared);
   if (!touched) return Left::no;
   const bool ours = uses_key(queue_pair.ring_lock(), *queue_pair.side.ring, *touched);
   return *touched != 0 && ours ? Left::no : Left::haunted;

@@ -18,12 +18,21 @@ using Clock = std::chrono::steady_clock;
 
 /// A copy of a gigabyte takes a fraction of this.
 constexpr auto kPatience = std::chrono::seconds{2};
-/// Who stays longer than most copies take is looked at more closely.
+/// Who stays longer than this may be busy with other memory: that can be found out.
+constexpr auto kShort = std::chrono::milliseconds{1};
+/// Who stays longer than most copies take may be stopped.
 constexpr auto kLong = std::chrono::milliseconds{20};
 
-/// Orders what every thread of the machine did before against what we read next: a store of the
-/// one inside (`touching`) is visible, or it will see what we forbade. False: not to be had here.
-bool order_everybody() noexcept {
+/// Orders what the threads of the one inside did before against what we read next: its store
+/// (`touching`) is visible, or it will see what we forbade. False: not to be had here. Interrupting
+/// the processors that run it takes microseconds, waiting for all of the machine milliseconds.
+bool order_visitor(Engine& engine, const SharedReceives& receives) noexcept {
+  const auto entered = static_cast<std::uint32_t>(receives.entered.load());
+  const std::uint32_t tag = entered != 0 ? entered : receives.lock.load();
+  const auto peer = engine.peers().find(slot_of_tag(tag));
+  if (peer && peer->tag() == tag && peer->segment().is_ordered == 1 &&
+      syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0) == 0)
+    return true;
   return syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0) == 0;
 }
 
@@ -102,8 +111,9 @@ int wait_until_left(Engine& engine, SharedQueuePair& queue_pair) noexcept {
   return wait_for_both(engine, queue_pair.receives, kPatience);
 }
 
-std::optional<std::uint32_t> touched_inside(const SharedQueuePair& queue_pair) noexcept {
-  if (!order_everybody()) return std::nullopt;
+std::optional<std::uint32_t> touched_inside(Engine& engine,
+                                            const SharedQueuePair& queue_pair) noexcept {
+  if (!order_visitor(engine, queue_pair.receives)) return std::nullopt;
   return queue_pair.receives.touching.load();
 }
 
@@ -113,9 +123,10 @@ bool is_left(Engine& engine, SharedQueuePair& queue_pair) noexcept {
 
 int wait_for_requester(Engine& engine, SharedQueuePair& queue_pair, std::uint32_t key) noexcept {
   std::atomic_thread_fence(std::memory_order_seq_cst);
-  if (wait_for_both(engine, queue_pair.receives, kLong) == 0) return 0;
+  if (wait_for_both(engine, queue_pair.receives, kShort) == 0) return 0;
   // It stays long. If it copies other memory, this is none of its business any more.
-  if (order_everybody() && queue_pair.receives.touching.load() != key) return 0;
+  if (order_visitor(engine, queue_pair.receives) && queue_pair.receives.touching.load() != key)
+    return 0;
   return wait_for_both(engine, queue_pair.receives, kPatience);
 }
 

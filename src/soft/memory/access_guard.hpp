@@ -121,7 +121,7 @@ class Visit {
 /// The key that who is inside touches (0: none), after wait_until_left() said EBUSY: it touches
 /// nothing else before it looks whether it may. Empty: there is no knowing.
 [[nodiscard]] std::optional<std::uint32_t> touched_inside(
-    const SharedQueuePair& queue_pair) noexcept;
+    Engine& engine, const SharedQueuePair& queue_pair) noexcept;
 /// Whether nobody is inside, or only the dead: they are removed.
 [[nodiscard]] bool is_left(Engine& engine, SharedQueuePair& queue_pair) noexcept;
 

@@ -2,9 +2,11 @@
 #include "soft/shared/segment.hpp"
 
 #include <fcntl.h>
+#include <linux/membarrier.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -115,6 +117,8 @@ Result<std::unique_ptr<OwnSegment>> OwnSegment::create(const Directory& director
   segment.slot = claimed.slot;
   segment.nonce = nonce;
   segment.pid = static_cast<std::uint32_t>(getpid());
+  segment.is_ordered =
+      syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) == 0 ? 1 : 0;
   segment.pid_namespace = own_pid_namespace();
   segment.start_time = start_time_of(segment.pid);
   static std::uint64_t probe;
