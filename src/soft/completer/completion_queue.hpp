@@ -108,8 +108,9 @@ struct CompletionQueue {
   std::atomic<std::uint32_t> acknowledged{0};  // and given back.
   std::atomic<bool> overrun{false};
   std::atomic<bool> overrun_told{false};
-  ibv_wc current;            // Of an extended poll,
-  std::uint64_t current_ns;  // and when that was (steady clock).
+  std::atomic<bool> breaks{false};  // While that is being told: its queue pairs break, once.
+  ibv_wc current;                   // Of an extended poll,
+  std::uint64_t current_ns;         // and when that was (steady clock).
 
   [[nodiscard]] ibv_cq* handle() noexcept { return reinterpret_cast<ibv_cq*>(&raw); }
   [[nodiscard]] static CompletionQueue& of(ibv_cq* queue) noexcept {

@@ -135,10 +135,12 @@ void Engine::answer_attention() noexcept {
     if (queue.shared->unheard.exchange(0) != 0)
       write_event(*this, self(), *queue.shared, queue.index);
     if (queue.shared->failed.exchange(0) != 0) queue.overrun.store(true);
-    if (queue.overrun.load() && !queue.overrun_told.exchange(true))
-      raise_event(Context::of(queue.raw.context), IBV_EVENT_CQ_ERR, queue.handle());
+    if (!queue.overrun.load() || queue.overrun_told.exchange(true)) return;
+    queue.breaks.store(true);
+    raise_event(Context::of(queue.raw.context), IBV_EVENT_CQ_ERR, queue.handle());
   });
   receive_sides.for_each([](const ReceiveSide& side) { answer_cry(QueuePair::of(side)); });
+  completion_queues.for_each([](CompletionQueue& queue) { queue.breaks.store(false); });
   shared_queues.for_each([](SharedReceiveQueue& queue) {
     if (queue.receives.shared->limit_reached.exchange(0) != 0)
       raise_event(Context::of(queue.raw.context), IBV_EVENT_SRQ_LIMIT_REACHED, &queue.raw);

@@ -257,7 +257,7 @@ namespace {
 
 void answer_fault(QueuePair& queue_pair) noexcept {
   const std::uint32_t fault = queue_pair.shared->receives.fault.exchange(0);
-  const bool overrun = queue_pair.send_queue->overrun || queue_pair.receive_queue->overrun;
+  const bool overrun = queue_pair.send_queue->breaks || queue_pair.receive_queue->breaks;
   if (fault == 0 && !overrun && !queue_pair.context->removed) return;
   if (queue_pair.state() == IBV_QPS_RESET || queue_pair.state() == IBV_QPS_ERR) return;
   static_cast<void>(to_error(queue_pair));

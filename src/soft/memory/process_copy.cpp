@@ -19,7 +19,7 @@ VERBATIM_UNSEEN iovec vector_of(const void* address, std::size_t size) noexcept 
 /// The call itself, past the function of its name: sanitizers look into that one, and this is DMA.
 VERBATIM_UNSEEN Copied call(long number, Peer& owner, const iovec& local, const iovec* remote,
                             unsigned long vectors) noexcept {
-  const std::uint32_t pid = owner.recent_pid();
+  const std::uint32_t pid = owner.live_pid();
   if (pid == 0) return Copied::no;
   const long copied = syscall(number, pid, &local, 1ul, remote, vectors, 0ul);
   return copied == static_cast<long>(local.iov_len) ? Copied::yes : Copied::no;

@@ -4,7 +4,7 @@
 ///
 /// Owns nothing. Called by the thread that runs a request, and by the one that settles; takes no
 /// lock. Not hot: the system call is what it costs. The pid is used only while its process is known
-/// to live, by its lock, within a millisecond: pids are used again, but not so soon.
+/// to live, just before: pids are used again.
 #include <cstddef>
 
 #include "soft/memory/location.hpp"

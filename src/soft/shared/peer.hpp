@@ -98,12 +98,6 @@ class Peer {
     return pid_ != 0 && liveness_.holds_lock() ? pid_ : 0;
   }
 
-  /// As live_pid(), but it lived within the last millisecond. The kernel goes through all other
-  /// pids before it uses one again: 300 at least, of tens of microseconds each.
-  [[nodiscard]] std::uint32_t recent_pid() noexcept {
-    return pid_ != 0 && liveness_.seems_alive() ? pid_ : 0;
-  }
-
   [[nodiscard]] bool is_alive() noexcept { return liveness_.is_alive(); }
   [[nodiscard]] bool seems_alive() noexcept { return liveness_.seems_alive(); }
   [[nodiscard]] bool was_alive_lately() const noexcept { return liveness_.was_alive_lately(); }
