@@ -12,9 +12,9 @@
 #include <span>
 #include <string_view>
 
+#include "base/uncancelled.hpp"
 #include "preload/original.hpp"
 #include "preload/place.hpp"
-#include "preload/uncancelled.hpp"
 
 namespace verbatim::preload {
 namespace {
@@ -285,7 +285,7 @@ VERBATIM_EXPORT int scandir64(const char* path, dirent64*** list, int (*filter)(
 }
 
 VERBATIM_EXPORT int chdir(const char* path) noexcept {
-  const Uncancelled here;
+  const verbatim::Uncancelled here;
   const Place place{path};
   int failed = -1;
   if (!place.is_ours()) {

@@ -10,8 +10,8 @@
 #include <cerrno>
 #include <type_traits>
 
+#include "base/uncancelled.hpp"
 #include "preload/original.hpp"
-#include "preload/uncancelled.hpp"
 #include "soft/control/device.hpp"
 
 // verbs.h turns these into macros; here the exported functions themselves are meant.

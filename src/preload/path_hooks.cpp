@@ -13,9 +13,9 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "base/uncancelled.hpp"
 #include "preload/original.hpp"
 #include "preload/place.hpp"
-#include "preload/uncancelled.hpp"
 
 namespace verbatim::preload {
 namespace {

@@ -10,8 +10,8 @@
 #include <cerrno>
 #include <cstdio>
 
+#include "base/uncancelled.hpp"
 #include "preload/original.hpp"
-#include "preload/uncancelled.hpp"
 
 namespace verbatim::preload {
 namespace {

@@ -107,6 +107,20 @@ struct Mixed {
   raw::Owned<ibv_qp> other;
 };
 
+/// And a queue pair on the same completion queue that another process reaches.
+struct MixedBetween : Mixed {
+  explicit MixedBetween(ibv_qp_type type)
+      : Mixed(type),
+        reached(raw::queue_pair(
+            {.domain = domain.get(), .sends = mixed.get(), .receives = mixed.get(), .type = type})),
+        peer(make_raw_peer(Place::other_process, type, 1)) {
+    raw::connect(reached.get(), peer->addresses()[0]);
+    peer->connect(std::array{raw::address_of(reached.get())});
+  }
+  raw::Owned<ibv_qp> reached;
+  std::unique_ptr<RawPeer> peer;
+};
+
 class Fairness : public testing::TestWithParam<FairCase> {
  protected:
   void SetUp() override {
@@ -142,17 +156,10 @@ TEST_P(Fairness, SendComesAmongEndlessReceives) {
 }
 
 TEST_P(Fairness, ReceiveOfAnotherProcessComesAmongEndlessSends) {
-  const Mixed pair(type_);
-  const raw::Owned<ibv_qp> watched = raw::queue_pair({.domain = pair.domain.get(),
-                                                      .sends = pair.mixed.get(),
-                                                      .receives = pair.mixed.get(),
-                                                      .type = type_});
-  const std::unique_ptr<RawPeer> peer = make_raw_peer(Place::other_process, type_, 1);
-  raw::connect(watched.get(), peer->addresses()[0]);
-  peer->connect(std::array{raw::address_of(watched.get())});
+  const MixedBetween pair(type_);
   pair.arm();
-  ASSERT_EQ(raw::post_receive(watched.get(), kRare, raw::local(pair.region.get(), 0, 64)), 0);
-  ASSERT_EQ(peer->execute({.bytes = kBytes}).status, IBV_WC_SUCCESS);
+  ASSERT_EQ(raw::post_receive(pair.reached.get(), kRare, raw::local(pair.region.get(), 0, 64)), 0);
+  ASSERT_EQ(pair.peer->execute({.bytes = kBytes}).status, IBV_WC_SUCCESS);
   pair.expect_event();
   for (std::size_t i = 0; i < kEndless; ++i) pair.send(1);
   EXPECT_TRUE(rare_one_comes(pair.mixed.get(), at_once_, [&] { pair.send(1); }));
@@ -161,16 +168,10 @@ TEST_P(Fairness, ReceiveOfAnotherProcessComesAmongEndlessSends) {
 // Ending a registration places what has come, and nothing that comes later overtakes it.
 TEST_P(Fairness, ReceivesKeepTheirOrderAmongEndlessSends) {
   constexpr std::uint64_t kReceives = 12;
-  const Mixed pair(type_);
-  const raw::Owned<ibv_qp> watched = raw::queue_pair({.domain = pair.domain.get(),
-                                                      .sends = pair.mixed.get(),
-                                                      .receives = pair.mixed.get(),
-                                                      .type = type_});
-  const std::unique_ptr<RawPeer> peer = make_raw_peer(Place::other_process, type_, 1);
-  raw::connect(watched.get(), peer->addresses()[0]);
-  peer->connect(std::array{raw::address_of(watched.get())});
+  const MixedBetween pair(type_);
   for (std::uint64_t i = 0; i < kReceives; ++i)
-    ASSERT_EQ(raw::post_receive(watched.get(), kRare + i, raw::local(pair.region.get(), 0, 64)), 0);
+    ASSERT_EQ(
+        raw::post_receive(pair.reached.get(), kRare + i, raw::local(pair.region.get(), 0, 64)), 0);
   // So many polls are filled by sends first that receives are due when one comes.
   for (std::size_t i = 0; i < kEndless; ++i) pair.send(1);
   std::array<ibv_wc, 16> found{};
@@ -178,7 +179,7 @@ TEST_P(Fairness, ReceivesKeepTheirOrderAmongEndlessSends) {
   std::uint64_t sent = 0;
   const auto send_one = [&] {
     if (sent++ < kReceives) {
-      ASSERT_EQ(peer->execute({.bytes = kBytes}).status, IBV_WC_SUCCESS);
+      ASSERT_EQ(pair.peer->execute({.bytes = kBytes}).status, IBV_WC_SUCCESS);
     }
   };
   std::size_t polls = 0;
@@ -204,17 +205,10 @@ TEST_P(Fairness, ReceivesKeepTheirOrderAmongEndlessSends) {
 
 TEST_P(Fairness, SendToAnotherProcessComesAmongEndlessReceives) {
   if (type_ == IBV_QPT_UD) GTEST_SKIP() << "a datagram knows nothing of where it went";
-  const Mixed pair(type_);
-  const raw::Owned<ibv_qp> watched = raw::queue_pair({.domain = pair.domain.get(),
-                                                      .sends = pair.mixed.get(),
-                                                      .receives = pair.mixed.get(),
-                                                      .type = type_});
-  const std::unique_ptr<RawPeer> peer = make_raw_peer(Place::other_process, type_, 1);
-  raw::connect(watched.get(), peer->addresses()[0]);
-  peer->connect(std::array{raw::address_of(watched.get())});
+  const MixedBetween pair(type_);
   pair.arm();
   // Of no bytes: it needs neither memory nor a receive over there.
-  ASSERT_EQ(raw::post_write(watched.get(), kRare, {}, {}), 0);
+  ASSERT_EQ(raw::post_write(pair.reached.get(), kRare, {}, {}), 0);
   pair.expect_event();
   for (std::size_t i = 0; i < kEndless; ++i) pair.deliver(1);
   EXPECT_TRUE(rare_one_comes(pair.mixed.get(), at_once_, [&] { pair.deliver(1); }));

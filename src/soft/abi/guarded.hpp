@@ -7,25 +7,13 @@
 /// that wait for events are not entered here.
 ///
 /// Owns the thread's state of cancellation while a verb runs. Any thread; no locks. Not hot.
-#include <pthread.h>
-
 #include <cerrno>
 #include <exception>
 #include <type_traits>
 
+#include "base/uncancelled.hpp"
+
 namespace verbatim::engine {
-
-/// While it lives, the thread is not cancelled.
-class NoCancellation {
- public:
-  NoCancellation() noexcept { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before_); }
-  ~NoCancellation() { pthread_setcancelstate(before_, nullptr); }
-  NoCancellation(const NoCancellation&) = delete;
-  NoCancellation& operator=(const NoCancellation&) = delete;
-
- private:
-  int before_ = 0;
-};
 
 /// As a verb with this result fails.
 template <class R>
@@ -42,7 +30,7 @@ struct Guarded;
 template <class R, class... Args, bool Noexcept, R (*Verb)(Args...) noexcept(Noexcept)>
 struct Guarded<Verb> {
   static R call(Args... args) noexcept {
-    const NoCancellation uncancelled;
+    const Uncancelled here;
     if constexpr (Noexcept) {
       return Verb(args...);
     } else {

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <type_traits>
 
+#include "base/uncancelled.hpp"
 #include "soft/abi/guarded.hpp"
 #include "soft/faults/hook.hpp"
 #include "soft/memory/registration.hpp"
@@ -35,7 +36,7 @@ inline int scripted_reregister(ibv_mr* region, int flags, ibv_pd* domain, void* 
     errno = os_error;
     return IBV_REREG_MR_ERR_INPUT;
   }
-  const NoCancellation uncancelled;
+  const Uncancelled here;
   return reregister_memory(region, flags, domain, address, length, access);
 }
 

@@ -165,32 +165,6 @@ void settle_locked(Engine& engine, CompletionQueue& queue) noexcept {
   queue.shared->own_count.store(queue.tail - queue.head, std::memory_order_relaxed);
 }
 
-/// The peer's numbers decide where we write: in its segment, and nowhere else.
-bool look_at(Peer& peer, SharedCompletionQueue& queue, QueueView& view) noexcept {
-  const std::uint32_t capacity = once(queue.capacity);
-  const std::uint64_t ring = once(queue.ring);
-  const std::uint64_t arena = once(queue.arena);
-  const std::uint32_t arena_bytes = once(queue.arena_bytes);
-  const auto is_power = [](std::uint32_t number) {
-    return number != 0 && (number & (number - 1)) == 0;
-  };
-  const auto fits = [](std::uint64_t offset, std::uint64_t bytes) {
-    return offset >= kRingsOffset && offset < kSegmentBytes && offset % kArenaUnit == 0 &&
-           bytes <= kSegmentBytes - offset;
-  };
-  if (!is_power(capacity) || !fits(ring, std::uint64_t{capacity} * sizeof(CompletionEntry)) ||
-      !is_power(arena_bytes) || !fits(arena, arena_bytes))
-    return false;
-  auto* const base = reinterpret_cast<std::byte*>(&peer.segment());
-  view = {.queue = &queue,
-          .entries = reinterpret_cast<CompletionEntry*>(base + ring),
-          .arena = base + arena,
-          .ring = ring,
-          .capacity = capacity,
-          .arena_bytes = arena_bytes};
-  return true;
-}
-
 /// Room for the payload: its position in the arena. False: there is none. The lock is held.
 bool find_arena(const QueueView& view, std::uint32_t bytes, std::uint32_t& position) noexcept {
   if (bytes > view.arena_bytes) return false;
@@ -218,6 +192,31 @@ void write_payload(std::byte* to, const RemoteCompletion& completion) noexcept {
 }
 
 }  // namespace
+
+bool look_at(Peer& peer, SharedCompletionQueue& queue, QueueView& view) noexcept {
+  const std::uint32_t capacity = once(queue.capacity);
+  const std::uint64_t ring = once(queue.ring);
+  const std::uint64_t arena = once(queue.arena);
+  const std::uint32_t arena_bytes = once(queue.arena_bytes);
+  const auto is_power = [](std::uint32_t number) {
+    return number != 0 && (number & (number - 1)) == 0;
+  };
+  const auto fits = [](std::uint64_t offset, std::uint64_t bytes) {
+    return offset >= kRingsOffset && offset < kSegmentBytes && offset % kArenaUnit == 0 &&
+           bytes <= kSegmentBytes - offset;
+  };
+  if (!is_power(capacity) || !fits(ring, std::uint64_t{capacity} * sizeof(CompletionEntry)) ||
+      !is_power(arena_bytes) || !fits(arena, arena_bytes))
+    return false;
+  auto* const base = reinterpret_cast<std::byte*>(&peer.segment());
+  view = {.queue = &queue,
+          .entries = reinterpret_cast<CompletionEntry*>(base + ring),
+          .arena = base + arena,
+          .ring = ring,
+          .capacity = capacity,
+          .arena_bytes = arena_bytes};
+  return true;
+}
 
 void notify(Engine& engine, Peer& owner, SharedCompletionQueue& queue, std::uint32_t index,
             bool solicited) noexcept {

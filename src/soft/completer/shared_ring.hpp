@@ -46,6 +46,9 @@ struct QueueView {
   std::uint32_t arena_bytes = 0;
 };
 
+/// False: its numbers make no sense. They lead into the peer's segment, and nowhere else.
+[[nodiscard]] bool look_at(Peer& peer, SharedCompletionQueue& queue, QueueView& view) noexcept;
+
 /// What a requester writes into its peer's queue.
 struct RemoteCompletion {
   std::uint32_t queue_pair;  ///< The responder's index.

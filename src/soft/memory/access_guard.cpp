@@ -100,10 +100,7 @@ bool Visit::wait() noexcept {
 void Visit::tell_established() noexcept {
   if (to_->established.load(std::memory_order_relaxed) != 0) return;
   to_->established.store(1);
-  if (route_.peer->is_self())
-    route_.engine->call_own_attention();
-  else
-    route_.peer->call_attention();
+  route_.engine->call_attention(*route_.peer);
 }
 
 int wait_until_left(Engine& engine, SharedQueuePair& queue_pair) noexcept {

@@ -19,14 +19,6 @@ std::uint8_t receive_flags(const ibv_send_wr& request) noexcept {
              : std::uint8_t{0};
 }
 
-/// Its owner may sleep, and be ourselves.
-void call_attention(const Sender& from, Peer& peer) noexcept {
-  if (peer.is_self())
-    from.engine.call_own_attention();
-  else
-    peer.call_attention();
-}
-
 /// After a receive was taken from a shared queue that is running low.
 void check_limit(const Sender& from, Peer& peer, SharedReceives& receives,
                  std::uint32_t taken) noexcept {
@@ -34,7 +26,7 @@ void check_limit(const Sender& from, Peer& peer, SharedReceives& receives,
   if (limit == 0 || receives.posted.load() - taken >= limit) return;
   if (receives.limit.exchange(0) == 0) return;  // One event per arming.
   receives.limit_reached.store(1);
-  call_attention(from, peer);
+  from.engine.call_attention(peer);
 }
 
 void copy_receive(const RingView& ring, std::uint32_t number, TakenReceive& taken) noexcept {
@@ -245,7 +237,7 @@ void break_target(const Sender& from, Peer& peer, SharedQueuePair& target,
                   std::uint32_t status) noexcept {
   if (!from.is_reliable) return;  // An unreliable message is dropped, that is all.
   target.receives.fault.store(status);
-  call_attention(from, peer);
+  from.engine.call_attention(peer);
 }
 
 Outcome deliver(const Sender& from, const Destination& to, const ibv_send_wr& request,
@@ -333,19 +325,13 @@ bool waits_for(Peer& owner, const CompletionEntry& entry, std::uint64_t address,
 
 bool holds_payload(Peer& owner, SharedCompletionQueue& queue, std::uint64_t address,
                    std::uint64_t length) noexcept {
-  const std::uint32_t capacity = queue.capacity;
-  const std::uint64_t ring = queue.ring;
-  if ((queue.generation.load() & 1) == 0 || capacity == 0 || (capacity & (capacity - 1)) != 0 ||
-      ring < kRingsOffset || ring >= kSegmentBytes || ring % alignof(CompletionEntry) != 0 ||
-      std::uint64_t{capacity} * sizeof(CompletionEntry) > kSegmentBytes - ring)
-    return false;
-  const auto* const entries = reinterpret_cast<const CompletionEntry*>(
-      reinterpret_cast<const std::byte*>(&owner.segment()) + ring);
+  QueueView view;
+  if ((queue.generation.load() & 1) == 0 || !look_at(owner, queue, view)) return false;
   const std::uint32_t tail = queue.tail.load(std::memory_order_acquire);
   const std::uint32_t waiting =
-      std::min(tail - queue.head.load(std::memory_order_acquire), capacity);
+      std::min(tail - queue.head.load(std::memory_order_acquire), view.capacity);
   for (std::uint32_t at = tail - waiting; at != tail; ++at)
-    if (waits_for(owner, entries[at & (capacity - 1)], address, length)) return true;
+    if (waits_for(owner, view.entries[at & (view.capacity - 1)], address, length)) return true;
   return false;
 }
 
@@ -363,10 +349,7 @@ bool is_unsettled(Engine& engine, Peer& owner, std::uint32_t key, std::uint64_t 
     SharedCompletionQueue* const queue = owner.completion_queue(index);
     if (queue == nullptr || !holds_payload(owner, *queue, address, length)) continue;
     owner.segment().unsettled.store(1);
-    if (owner.is_self())
-      engine.call_own_attention();
-    else
-      owner.call_attention();
+    engine.call_attention(owner);
     return true;
   }
   return false;

@@ -114,7 +114,7 @@ int make_ring(Engine& engine, SharedReceives& shared, ReceiveRing& ring, std::ui
   if (!ring.own) return ENOMEM;
   const std::uint64_t bytes = std::uint64_t{ring.capacity} * ring.stride;
   const auto offset = engine.own().allocate(bytes);
-  if (!offset) return offset.error().os_error != 0 ? offset.error().os_error : ENOMEM;
+  if (!offset) return errno_of(offset.error());
   ring.offset = *offset;
   ring.bytes = bytes;
   ring.slots = engine.own().at<std::byte>(ring.offset);

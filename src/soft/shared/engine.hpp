@@ -147,6 +147,13 @@ class Engine {
   void settle() noexcept;
   /// As Peer::call_attention(), for an object of our own: a thread that sleeps hears of it, too.
   void call_own_attention() noexcept;
+  /// Of any process: the owner of an object that has a cry set.
+  void call_attention(Peer& owner) noexcept {
+    if (owner.is_self())
+      call_own_attention();
+    else
+      owner.call_attention();
+  }
   /// The open contexts, for events that concern them all.
   void add_context(Context* context);
   void remove_context(Context* context) noexcept;

@@ -7,7 +7,7 @@
 /// descriptor behind, or meet a function that promised not to throw.
 #include <pthread.h>
 
-namespace verbatim::preload {
+namespace verbatim {
 
 class Uncancelled {
  public:
@@ -20,4 +20,4 @@ class Uncancelled {
   int before_ = PTHREAD_CANCEL_ENABLE;
 };
 
-}  // namespace verbatim::preload
+}  // namespace verbatim
