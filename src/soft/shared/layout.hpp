@@ -235,7 +235,7 @@ struct Segment {
   std::uint32_t slot;
   std::uint64_t nonce;  // tells two users of one slot apart
   std::uint32_t pid;
-  std::uint32_t is_ordered;  // 1: membarrier's expedited commands reach it
+  std::uint32_t is_ordered;     // 1: membarrier's expedited commands reach it
   std::uint64_t pid_namespace;  // inode
   std::uint64_t start_time;     // of the process, in clock ticks: guards against pid reuse
   std::uint64_t probe_address;  // in the owner's memory: a copy of `nonce`, to try process_vm on
