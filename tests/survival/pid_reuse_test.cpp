@@ -82,7 +82,8 @@ pid_t start_innocent(pid_t wanted, const Control& its_end) {
   return child;
 }
 
-void write_to_the_dead(bool reads) {
+/// A word goes another way than much data.
+void write_to_the_dead(bool reads, std::size_t bytes) {
   const auto [here, there] = socket_pair();
   Process peer = Process::start({"placed"}, {there});
   const pid_t pid = peer.pid();
@@ -95,10 +96,10 @@ void write_to_the_dead(bool reads) {
   Meeting with = meet(link, options);
   Buffer memory = require(domain.allocate(kBytes));
   fill(memory.bytes(), 1);
+  const auto target = with.peer_memory.sub_region(0, bytes).value();
   const auto post = [&] {
-    require(reads
-                ? unsafe::post(with.queue_pair, Read{memory.scatter(), with.peer_memory}, WrId{1})
-                : unsafe::post(with.queue_pair, Write{memory.gather(), with.peer_memory}, WrId{1}));
+    require(reads ? unsafe::post(with.queue_pair, Read{memory.scatter(0, bytes), target}, WrId{1})
+                  : unsafe::post(with.queue_pair, Write{memory.gather(0, bytes), target}, WrId{1}));
   };
   post();
   poll_ok(queue);  // While it lives it works.
@@ -114,14 +115,17 @@ void write_to_the_dead(bool reads) {
   EXPECT_EQ(status_within(innocent, 20s), 0) << "memory of a process that was no peer";
 }
 
-TEST(PidReuse, WriteToADeadPeerTouchesNobody) {
+class PidReuse : public testing::TestWithParam<std::size_t> {};
+INSTANTIATE_TEST_SUITE_P(Bytes, PidReuse, testing::Values(8, kBytes));
+
+TEST_P(PidReuse, WriteToADeadPeerTouchesNobody) {
   const SoftDirectory directory;
-  VERBATIM_CONTAINED(60s, [] { in_pid_namespace([] { write_to_the_dead(false); }); });
+  VERBATIM_CONTAINED(60s, [] { in_pid_namespace([] { write_to_the_dead(false, GetParam()); }); });
 }
 
-TEST(PidReuse, ReadFromADeadPeerBringsNothingOfAnother) {
+TEST_P(PidReuse, ReadFromADeadPeerBringsNothingOfAnother) {
   const SoftDirectory directory;
-  VERBATIM_CONTAINED(60s, [] { in_pid_namespace([] { write_to_the_dead(true); }); });
+  VERBATIM_CONTAINED(60s, [] { in_pid_namespace([] { write_to_the_dead(true, GetParam()); }); });
 }
 
 }  // namespace

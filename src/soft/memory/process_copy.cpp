@@ -16,10 +16,25 @@ VERBATIM_UNSEEN iovec vector_of(const void* address, std::size_t size) noexcept 
   return {const_cast<void*>(address), size};
 }
 
-/// The call itself, past the function of its name: sanitizers look into that one, and this is DMA.
-VERBATIM_UNSEEN Copied call(long number, Peer& owner, const iovec& local, const iovec* remote,
-                            unsigned long vectors) noexcept {
-  const std::uint32_t pid = owner.live_pid();
+/// Up to here the second copy of the kernel is cheaper than asking whether the process lives.
+constexpr std::size_t kMostByFile = kPage;
+
+// The calls themselves, past the functions of their names: sanitizers look into those, and this is
+// DMA.
+
+/// Through the file of the owner's memory. Who gets `no` asks once more, by pid.
+VERBATIM_UNSEEN Copied call_by_file(long number, const Location& at, const iovec* local,
+                                    unsigned long vectors, std::size_t size) noexcept {
+  if (size > kMostByFile) return Copied::no;
+  const int file = at.owner->memory_file();
+  if (file < 0) return Copied::no;
+  const long copied = syscall(number, file, local, vectors, at.address, 0ul);
+  return copied == static_cast<long>(size) ? Copied::yes : Copied::no;
+}
+
+VERBATIM_UNSEEN Copied call_by_pid(long number, const Location& at, const iovec& local,
+                                   const iovec* remote, unsigned long vectors) noexcept {
+  const std::uint32_t pid = at.owner->live_pid();
   if (pid == 0) return Copied::no;
   const long copied = syscall(number, pid, &local, 1ul, remote, vectors, 0ul);
   return copied == static_cast<long>(local.iov_len) ? Copied::yes : Copied::no;
@@ -30,16 +45,21 @@ VERBATIM_UNSEEN Copied call(long number, Peer& owner, const iovec& local, const 
 VERBATIM_UNSEEN Copied write_process(const Location& to, const std::byte* from,
                                      std::size_t size) noexcept {
   const std::size_t last = size > 8 ? 8 : 0;
+  const unsigned long vectors = last > 0 ? 2 : 1;
+  const iovec local[] = {vector_of(from, size - last), vector_of(from + (size - last), last)};
+  if (call_by_file(SYS_pwritev, to, local, vectors, size) == Copied::yes) return Copied::yes;
   auto* const address = reinterpret_cast<std::byte*>(to.address);
   const iovec remote[] = {vector_of(address, size - last),
                           vector_of(address + (size - last), last)};
-  return call(SYS_process_vm_writev, *to.owner, vector_of(from, size), remote, last > 0 ? 2 : 1);
+  return call_by_pid(SYS_process_vm_writev, to, vector_of(from, size), remote, vectors);
 }
 
 VERBATIM_UNSEEN Copied read_process(const Location& from, std::byte* to,
                                     std::size_t size) noexcept {
+  const iovec local = vector_of(to, size);
+  if (call_by_file(SYS_preadv, from, &local, 1, size) == Copied::yes) return Copied::yes;
   const iovec remote = vector_of(reinterpret_cast<const void*>(from.address), size);
-  return call(SYS_process_vm_readv, *from.owner, vector_of(to, size), &remote, 1);
+  return call_by_pid(SYS_process_vm_readv, from, local, &remote, 1);
 }
 
 VERBATIM_UNSEEN void write_if_mapped(std::byte* to, const std::byte* from,

@@ -60,6 +60,7 @@ Peer::Peer(Peers& all, const Attached& attached) noexcept
 Peer::~Peer() {
   close_channels();
   if (is_self()) return;
+  if (const int memory = memory_file_.load(); memory >= 0) close(memory);
   unmap(retire_windows(true));
   munmap(windows_, kWindowTableBytes);
   forget_segment(segment_);
@@ -80,6 +81,21 @@ bool Peer::is_backed(const void* entry, std::size_t bytes) const noexcept {
 bool Peer::is_stopped() noexcept {
   const std::uint32_t pid = live_pid();
   return pid != 0 && is_process_stopped(pid);
+}
+
+int Peer::open_memory() noexcept {
+  char path[32];
+  std::snprintf(path, sizeof path, "/proc/%u/mem", pid_);
+  int opened = pid_ != 0 ? open(path, O_RDWR | O_CLOEXEC) : -1;
+  // It lives still: so the pid was its own when the file was opened.
+  if (opened >= 0 && live_pid() == 0) {
+    close(opened);
+    opened = -1;
+  }
+  int before = kNotOpened;
+  if (memory_file_.compare_exchange_strong(before, opened)) return opened;
+  if (opened >= 0) close(opened);  // Another thread was faster.
+  return before;
 }
 
 bool Peer::has_memory() const noexcept {

@@ -98,6 +98,13 @@ class Peer {
     return pid_ != 0 && liveness_.holds_lock() ? pid_ : 0;
   }
 
+  /// Its memory as a file: of this process for ever, never of a later one with its pid, and nothing
+  /// is behind it once the process is dead. -1: the kernel does not give it to us.
+  [[nodiscard]] int memory_file() noexcept {
+    const int known = memory_file_.load(std::memory_order_acquire);
+    return known != kNotOpened ? known : open_memory();
+  }
+
   [[nodiscard]] bool is_alive() noexcept { return liveness_.is_alive(); }
   [[nodiscard]] bool seems_alive() noexcept { return liveness_.seems_alive(); }
   [[nodiscard]] bool was_alive_lately() const noexcept { return liveness_.was_alive_lately(); }
@@ -141,6 +148,7 @@ class Peer {
     return __atomic_load_n(&segment_->objects[index].inode, __ATOMIC_RELAXED) == window.inode;
   }
   [[nodiscard]] const Window* map_window(std::uint32_t index) noexcept;
+  [[gnu::cold]] int open_memory() noexcept;
   [[nodiscard]] int open_object(std::uint32_t index, std::uint64_t& inode) noexcept;
   [[nodiscard]] int open_channel(const Directory& directory, std::uint32_t number) noexcept;
   /// Retires the windows that their owner has freed, or all; what is retired is the caller's.
@@ -154,6 +162,8 @@ class Peer {
   std::uint32_t tag_;
   std::uint32_t pid_;  // 0: names nobody in our namespace.
   MemoryPath path_;
+  static constexpr int kNotOpened = -2;
+  std::atomic<int> memory_file_{kNotOpened};
   std::atomic<std::uint32_t> references_{1};
   Liveness liveness_;
   WindowSlot* windows_ = nullptr;  // kMemoryObjects of them, in pages of their own.
