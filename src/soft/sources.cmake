@@ -5,6 +5,7 @@ set(engine_sources
   base/error.cpp
   base/log.cpp
   base/transition_table.cpp
+  soft/shared/biased_lock.cpp
   soft/shared/directory.cpp
   soft/shared/fault_guard.cpp
   soft/shared/layout.cpp

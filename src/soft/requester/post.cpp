@@ -95,6 +95,9 @@ void tell(QueuePair& queue_pair, const ibv_send_wr& request) noexcept {
   push_send(queue_pair, request, queue_pair.posted - 1, IBV_WC_SUCCESS, request.sg_list->length);
 }
 
+/// How the lock of the queue pair was taken: see BiasedLock.
+enum class Held : std::uint8_t { as_owner, as_any };
+
 /// Any requests. The lock is held, and released here.
 [[gnu::noinline]] int post_list(QueuePair& queue_pair, ibv_send_wr* requests,
                                 ibv_send_wr** rejected) noexcept {
@@ -121,13 +124,6 @@ void tell(QueuePair& queue_pair, const ibv_send_wr& request) noexcept {
                                     ibv_send_wr** rejected) noexcept {
   tell(queue_pair, *requests);
   return post_list(queue_pair, requests->next, rejected);
-}
-
-/// As post_list(), but another thread holds the lock.
-[[gnu::noinline]] int wait_and_post(QueuePair& queue_pair, ibv_send_wr* requests,
-                                    ibv_send_wr** rejected) noexcept {
-  queue_pair.lock.lock();
-  return post_list(queue_pair, requests, rejected);
 }
 
 /// As tell_and_post(), if the peer of the first lives. If not, the long way runs it once more, and
@@ -160,27 +156,48 @@ void tell(QueuePair& queue_pair, const ibv_send_wr& request) noexcept {
   return post_send(&queue_pair.raw, requests, rejected);
 }
 
+/// One small request like one before it is a straight line; all else is for post_list. The lock is
+/// held.
+template <Held held>
+[[gnu::always_inline]] inline int post_first(QueuePair& queue_pair, ibv_send_wr* requests,
+                                             ibv_send_wr** rejected) noexcept {
+  const auto go_on = [&](auto& how, ibv_send_wr* from) {
+    if constexpr (held == Held::as_owner) queue_pair.lock.keep();
+    return how(queue_pair, from, rejected);
+  };
+  if (queue_pair.posted == queue_pair.full_at) [[unlikely]]
+    return go_on(renew_and_post, requests);
+  Visit visit{queue_pair.route};
+  const Ran ran = run_at_once<Road::short_one>(queue_pair, *requests, visit);
+  if (ran == Ran::no) [[unlikely]]
+    return go_on(post_list, requests);
+  if (ran == Ran::to_ask) return go_on(ask_and_post, requests);
+  if (ran == Ran::to_tell) [[unlikely]]
+    return go_on(tell_and_post, requests);
+  if (requests->next != nullptr) return go_on(post_list, requests->next);
+  if constexpr (held == Held::as_owner)
+    queue_pair.lock.unlock_as_owner();
+  else
+    queue_pair.lock.unlock();
+  return 0;
+}
+
+/// The first post of a thread, or one of several threads.
+[[gnu::noinline]] int lock_and_post(QueuePair& queue_pair, ibv_send_wr* requests,
+                                    ibv_send_wr** rejected) noexcept {
+  queue_pair.lock.lock_and_own();
+  return post_first<Held::as_any>(queue_pair, requests, rejected);
+}
+
 }  // namespace
 
-// One small request like one before it is a straight line; all else is for post_list.
 int post_send(ibv_qp* raw, ibv_send_wr* requests, ibv_send_wr** rejected) noexcept {
   QueuePair& queue_pair = QueuePair::of(raw);
   if (requests == nullptr) [[unlikely]]
     return 0;
-  if (!queue_pair.lock.try_lock()) [[unlikely]]
-    return wait_and_post(queue_pair, requests, rejected);
-  if (queue_pair.posted == queue_pair.full_at) [[unlikely]]
-    return renew_and_post(queue_pair, requests, rejected);
-  Visit visit{queue_pair.route};
-  const Ran ran = run_at_once<Road::short_one>(queue_pair, *requests, visit);
-  if (ran == Ran::no) [[unlikely]]
-    return post_list(queue_pair, requests, rejected);
-  if (ran == Ran::to_ask) return ask_and_post(queue_pair, requests, rejected);
-  if (ran == Ran::to_tell) [[unlikely]]
-    return tell_and_post(queue_pair, requests, rejected);
-  if (requests->next != nullptr) return post_list(queue_pair, requests->next, rejected);
-  queue_pair.lock.unlock();
-  return 0;
+  if (!queue_pair.lock.try_lock_as_owner()) [[unlikely]]
+    return lock_and_post(queue_pair, requests, rejected);
+  return post_first<Held::as_owner>(queue_pair, requests, rejected);
 }
 
 }  // namespace verbatim::engine

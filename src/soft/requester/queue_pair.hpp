@@ -19,6 +19,7 @@
 #include "soft/requester/translation_cache.hpp"
 #include "soft/responder/deliver.hpp"
 #include "soft/responder/receive_ring.hpp"
+#include "soft/shared/biased_lock.hpp"
 #include "soft/shared/layout.hpp"
 #include "soft/shared/lock_rank.hpp"
 #include "soft/shared/objects.hpp"
@@ -50,7 +51,7 @@ struct QueuePair {
   Context* context;
   std::uint32_t index;
   SharedQueuePair* shared;
-  Ranked<LockRank::queue_pair, SpinLock> lock;  // Guards the send side.
+  Ranked<LockRank::queue_pair, BiasedLock> lock;  // Guards the send side.
   std::uint32_t domain;
   ibv_qp_attr attributes{};
   ibv_qp_cap limits{};

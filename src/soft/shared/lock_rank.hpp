@@ -93,6 +93,22 @@ class Ranked {
     mutex_.unlock();
     note_released(Rank);
   }
+  // Of a BiasedLock.
+  void lock_and_own(const std::source_location& where = std::source_location::current()) {
+    note_taken(Rank, false, where);
+    mutex_.lock_and_own();
+  }
+  [[nodiscard, gnu::always_inline]] bool try_lock_as_owner(
+      const std::source_location& where = std::source_location::current()) {
+    if (!mutex_.try_lock_as_owner()) return false;
+    note_taken(Rank, true, where);
+    return true;
+  }
+  [[gnu::always_inline]] void unlock_as_owner() {
+    mutex_.unlock_as_owner();
+    note_released(Rank);
+  }
+  void keep() { mutex_.keep(); }
   void lock_shared(const std::source_location& where = std::source_location::current()) {
     note_taken(Rank, false, where);
     mutex_.lock_shared();

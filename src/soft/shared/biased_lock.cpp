@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include "soft/shared/biased_lock.hpp"
+
+#include <linux/membarrier.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace verbatim::engine {
+namespace {
+
+/// Whether this process may order its threads from outside. ThreadSanitizer knows nothing of that,
+/// so there nobody becomes the owner.
+bool can_order() noexcept {
+  static const bool can =
+      VERBATIM_TSAN == 0 &&
+      syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
+  return can;
+}
+
+/// A full fence in all threads of this process.
+void order_threads() noexcept {
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0) return;
+  // In the child of a fork.
+  syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0);
+  syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
+}
+
+}  // namespace
+
+/// Whoever was the owner is not any more: it has stored `inside_`, or will see that. `shared_` is
+/// held.
+void BiasedLock::take_away() noexcept {
+  void* const owner = owner_.load(std::memory_order_relaxed);
+  if (owner == nobody() || owner == nullptr) return;
+  owner_.store(nobody(), std::memory_order_relaxed);
+  order_threads();
+}
+
+/// Whether the former owner is outside. `shared_` is held.
+bool BiasedLock::is_left(bool wait) const noexcept {
+  Backoff backoff;
+  while (inside_.load(std::memory_order_acquire)) {
+    if (!wait) return false;
+    backoff.wait();
+  }
+  return true;
+}
+
+void BiasedLock::lock() noexcept {
+  if (try_lock_as_owner()) return keep();
+  shared_.lock();
+  take_away();
+  static_cast<void>(is_left(true));
+  by_owner_ = false;
+}
+
+bool BiasedLock::try_lock() noexcept {
+  const bool owned = owner_.load(std::memory_order_relaxed) == __builtin_thread_pointer();
+  if (owned && inside_.load(std::memory_order_relaxed)) return false;  // By ourselves.
+  if (owned && try_lock_as_owner()) {
+    keep();
+    return true;
+  }
+  if (!shared_.try_lock()) return false;
+  take_away();
+  if (is_left(false)) {
+    by_owner_ = false;
+    return true;
+  }
+  shared_.unlock();
+  return false;
+}
+
+void BiasedLock::lock_and_own() noexcept {
+  if (try_lock_as_owner()) return keep();
+  shared_.lock();
+  if (owner_.load(std::memory_order_relaxed) == nullptr && can_order())
+    owner_.store(__builtin_thread_pointer(), std::memory_order_relaxed);
+  else
+    take_away();
+  static_cast<void>(is_left(true));
+  by_owner_ = false;
+}
+
+}  // namespace verbatim::engine
