@@ -71,6 +71,11 @@ class PeerHere : public RawPeer {
     const std::span<std::byte> used = memory_.bytes().first(std::max(order.bytes, 8u));
     const bool comes_back = order.kind == Order::Kind::read || order.kind == Order::Kind::fetch_add;
     std::ranges::fill(used, comes_back ? std::byte{0} : order.fill);
+    for (unsigned i = 0; i < order.before; ++i) {
+      if (post({.kind = Order::Kind::send, .queue_pair = order.queue_pair, .bytes = 8}) != 0 ||
+          !raw::poll_within(queue_.get(), kPatience))
+        give_up("a send before the order's", Where::current());
+    }
     if (const int error = post(order); error != 0)
       give_up(std::string{"the peer's post: "} + std::strerror(error), Where::current());
     if (order.unwatched) return {.status = IBV_WC_SUCCESS};

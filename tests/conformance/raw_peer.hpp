@@ -28,6 +28,7 @@ struct Order {
   std::uint8_t queue_pair = 0;  ///< Which of the peer's.
   std::byte fill{};             ///< Of every byte that goes out.
   bool unwatched = false;       ///< Posted, and nobody polls for it.
+  std::uint8_t before = 0;      ///< So many sends of 8 bytes go before it, without a pause.
   std::uint32_t bytes = 0;
   raw::Piece target{};  ///< Of writes, reads and atomics.
 };

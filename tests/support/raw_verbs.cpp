@@ -140,7 +140,7 @@ ibv_qp* try_queue_pair(const QueuePairRecipe& recipe) {
   wanted.cap.max_send_wr = recipe.requests;
   wanted.cap.max_recv_wr = recipe.shared == nullptr ? recipe.requests : 0;
   wanted.cap.max_send_sge = 1;
-  wanted.cap.max_recv_sge = 1;
+  wanted.cap.max_recv_sge = 2;
   wanted.qp_type = recipe.type;
   return verbs().create_qp(recipe.domain, &wanted);
 }

@@ -145,17 +145,17 @@ class Forged : public testing::Test {
   }
   /// An entry that completes the last receive.
   [[nodiscard]] engine::RemoteCompletion entry(std::uint32_t bytes, engine::Payload payload) const {
-    return {.queue_pair = queue_pair.index,
-            .slot = posted - 1,
-            .byte_count = bytes,
-            .immediate = 0,
-            .source = 0,
-            .source_lid = 0,
-            .opcode = IBV_WC_RECV,
-            .flags = 0,
-            .status = IBV_WC_SUCCESS,
+    return {.head = {.opcode = IBV_WC_RECV,
+                     .flags = 0,
+                     .payload = payload,
+                     .status = IBV_WC_SUCCESS,
+                     .queue_pair = queue_pair.index,
+                     .slot = posted - 1,
+                     .byte_count = bytes,
+                     .immediate = 0,
+                     .source = 0,
+                     .source_lid = 0},
             .solicited = false,
-            .payload = payload,
             .data = &pieces};
   }
   [[nodiscard]] engine::Pushed try_push(const engine::RemoteCompletion& forged) {
@@ -234,7 +234,7 @@ TEST_F(Forged, OpcodesThatCompleteNoReceiveAreRefused) {
   post_receive(kBytes);
   for (const int opcode : {int{IBV_WC_SEND}, int{IBV_WC_RDMA_READ}, 77, 255}) {
     engine::RemoteCompletion forged = entry(kBytes, engine::Payload::placed);
-    forged.opcode = static_cast<std::uint8_t>(opcode);
+    forged.head.opcode = static_cast<std::uint8_t>(opcode);
     push(forged);
     EXPECT_FALSE(poll()) << opcode;
   }
@@ -244,7 +244,7 @@ TEST_F(Forged, OpcodesThatCompleteNoReceiveAreRefused) {
 TEST_F(Forged, LengthOfAWriteIsNotBoundedByTheReceive) {
   post_receive(kBytes);
   engine::RemoteCompletion honest = entry(1u << 20, engine::Payload::placed);
-  honest.opcode = IBV_WC_RECV_RDMA_WITH_IMM;
+  honest.head.opcode = IBV_WC_RECV_RDMA_WITH_IMM;
   push(honest);
   const auto found = poll();
   ASSERT_TRUE(found);
@@ -260,7 +260,8 @@ TEST_F(Forged, LengthThatChangesAfterItWasCheckedIsNotBelieved) {
       const std::uint32_t next = queue.shared_head.load() & (queue.capacity - 1);  // To be polled.
       auto& count =
           self.at<std::uint32_t>(queue.ring_offset + next * sizeof(engine::CompletionEntry) +
-                                 offsetof(engine::CompletionEntry, byte_count));
+                                 offsetof(engine::CompletionEntry, head) +
+                                     offsetof(engine::EntryHead, byte_count));
       __atomic_store_n(&count, 1u << 30, __ATOMIC_RELAXED);
       for (unsigned spin = 0; spin < (turn & 63); ++spin) relax_processor();
       __atomic_store_n(&count, kBytes, __ATOMIC_RELAXED);

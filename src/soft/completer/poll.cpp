@@ -40,12 +40,7 @@ int take_own(CompletionQueue& queue, int count, ibv_wc* completions, int taken) 
 }
 
 int take_of_peers(CompletionQueue& queue, int count, ibv_wc* completions, int taken) noexcept {
-  OwnCompletion done;
-  for (; taken < count && take_shared(*queue.engine, queue, done); ++taken) {
-    completions[taken] = done.wc;
-    retire_receive(*done.ring);
-  }
-  return taken;
+  return taken + take_shared(*queue.engine, queue, count - taken, completions + taken);
 }
 
 /// After so many polls in a row that our own completions filled, those of peers come first once.

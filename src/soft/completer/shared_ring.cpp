@@ -39,12 +39,6 @@ void place(const Peer& self, const OwnReceive& receive, const std::byte* data, s
   }
 }
 
-/// Reads a number that a peer may change at any time: once, so that what was checked is used.
-template <class T>
-T once(const T& shared) noexcept {
-  return std::atomic_ref{const_cast<T&>(shared)}.load(std::memory_order_relaxed);
-}
-
 /// What is known of an entry before it is believed: a copy, where no peer can write.
 struct Claim {
   std::uint32_t slot;
@@ -55,11 +49,11 @@ struct Claim {
   std::uint8_t status;
 
   explicit Claim(const CompletionEntry& entry) noexcept
-      : slot(once(entry.slot)),
-        byte_count(once(entry.byte_count)),
-        payload(once(entry.payload)),
-        opcode(once(entry.opcode)),
-        status(once(entry.status)) {
+      : slot(once(entry.head.slot)),
+        byte_count(once(entry.head.byte_count)),
+        payload(once(entry.head.payload)),
+        opcode(once(entry.head.opcode)),
+        status(once(entry.head.status)) {
     std::memcpy(&position, entry.data, sizeof position);
   }
 
@@ -105,7 +99,7 @@ void free_arena(CompletionQueue& queue, const Claim& claim) noexcept {
 /// Turns an entry into a completion, and places its payload.
 bool take_entry(Engine& engine, CompletionQueue& queue, const CompletionEntry& entry,
                 Placing placing, OwnCompletion& out) noexcept {
-  const ReceiveSide* const side = engine.receive_sides.at(once(entry.queue_pair));
+  const ReceiveSide* const side = engine.receive_sides.at(once(entry.head.queue_pair));
   if (side == nullptr || side->queue != &queue) return false;
   ReceiveRing& ring = *side->ring;
   const Claim claim{entry};
@@ -123,12 +117,12 @@ bool take_entry(Engine& engine, CompletionQueue& queue, const CompletionEntry& e
             .opcode = static_cast<ibv_wc_opcode>(claim.opcode),
             .vendor_err = 0,
             .byte_len = claim.byte_count,
-            .imm_data = entry.immediate,
+            .imm_data = entry.head.immediate,
             .qp_num = side->number,
-            .src_qp = entry.source,
-            .wc_flags = entry.flags,
+            .src_qp = entry.head.source,
+            .wc_flags = entry.head.flags,
             .pkey_index = 0,
-            .slid = static_cast<std::uint16_t>(entry.source_lid),
+            .slid = static_cast<std::uint16_t>(entry.head.source_lid),
             .sl = 0,
             .dlid_path_bits = 0};
   out.queue_pair = side->queue_pair;
@@ -141,22 +135,71 @@ bool take_entry(Engine& engine, CompletionQueue& queue, const CompletionEntry& e
   return true;
 }
 
-bool take(Engine& engine, CompletionQueue& queue, Placing placing, OwnCompletion& out) noexcept {
-  for (;;) {
-    const std::uint32_t at = queue.shared_head.load(std::memory_order_relaxed);
-    const CompletionEntry& entry = queue.entries[at & (queue.capacity - 1)];
-    if (entry.sequence.load(std::memory_order_acquire) != at + 1) return false;
-    const bool taken = take_entry(engine, queue, entry, placing, out);
-    queue.shared_head.store(at + 1, std::memory_order_relaxed);
-    queue.shared->head.store(at + 1, std::memory_order_release);
-    if (taken) return true;
-  }
+/// As take_entry(), for what comes most: a small message for a receive of one element, polled. It
+/// takes 70 instructions, take_entry() 150. False: nothing was done.
+[[nodiscard, gnu::always_inline]] inline bool take_small(Engine& engine,
+                                                         const CompletionQueue& queue,
+                                                         const CompletionEntry& entry,
+                                                         ibv_wc& out) noexcept {
+  const EntryHead& head = entry.head;
+  const ReceiveSide* const side = engine.receive_sides.at(once(head.queue_pair));
+  if (side == nullptr || side->queue != &queue || once(head.payload) != Payload::in_entry ||
+      once(head.opcode) != IBV_WC_RECV || once(head.status) != IBV_WC_SUCCESS)
+    return false;
+  const std::uint32_t slot = once(head.slot);
+  const std::uint32_t size = once(head.byte_count);
+  OwnReceive& receive = side->ring->own_at(slot);
+  const ibv_sge& element = receive.elements[0];
+  const SharedRegion& region = engine.self().region(region_index(element.lkey));
+  if (!receive.in_use.load(std::memory_order_acquire) || receive.number != slot ||
+      receive.count != 1 || size > element.length || size - 1 >= kEntryPayload ||
+      region.key.load(std::memory_order_acquire) != element.lkey)
+    return false;
+  auto* const to = reinterpret_cast<std::byte*>(region.address + (element.addr - region.base));
+  if (size == kWordBytes)
+    publish_word(to, entry.data);
+  else
+    copy_bytes(to, entry.data, size);
+  out = {.wr_id = receive.id,
+         .status = IBV_WC_SUCCESS,
+         .opcode = IBV_WC_RECV,
+         .vendor_err = 0,
+         .byte_len = size,
+         .imm_data = head.immediate,
+         .qp_num = side->number,
+         .src_qp = head.source,
+         .wc_flags = head.flags,
+         .pkey_index = 0,
+         .slid = static_cast<std::uint16_t>(head.source_lid),
+         .sl = 0,
+         .dlid_path_bits = 0};
+  receive.in_use.store(false, std::memory_order_release);
+  retire_receive(*side->ring);
+  return true;
+}
+
+/// The entry of that number; nullptr: no peer has written it yet.
+const CompletionEntry* entry_at(const CompletionQueue& queue, std::uint32_t number) noexcept {
+  const CompletionEntry& entry = queue.entries[number & (queue.capacity - 1)];
+  return entry.sequence.load(std::memory_order_acquire) == number + 1 ? &entry : nullptr;
+}
+
+/// All before this one are taken: producers may use their places.
+void set_head(CompletionQueue& queue, std::uint32_t head) noexcept {
+  queue.shared_head.store(head, std::memory_order_relaxed);
+  queue.shared->head.store(head, std::memory_order_release);
 }
 
 /// The lock is held.
 void settle_locked(Engine& engine, CompletionQueue& queue) noexcept {
-  OwnCompletion done;
-  while (queue.tail - queue.head < queue.capacity && take(engine, queue, Placing::settled, done)) {
+  std::uint32_t at = queue.shared_head.load(std::memory_order_relaxed);
+  while (queue.tail - queue.head < queue.capacity) {
+    const CompletionEntry* const entry = entry_at(queue, at);
+    if (entry == nullptr) break;
+    OwnCompletion done;
+    const bool taken = take_entry(engine, queue, *entry, Placing::settled, done);
+    set_head(queue, ++at);
+    if (!taken) continue;
     const std::uint32_t tail = queue.tail.load(std::memory_order_relaxed);
     queue.ring[tail & (queue.capacity - 1)] = done;
     queue.tail.store(tail + 1, std::memory_order_release);
@@ -235,16 +278,27 @@ bool write_event(Engine& engine, Peer& owner, SharedCompletionQueue& queue,
   return owner.write_channel(engine.directory(), queue.channel, std::as_bytes(std::span{message}));
 }
 
-bool take_shared(Engine& engine, CompletionQueue& queue, OwnCompletion& out) noexcept {
-  return take(engine, queue, Placing::polled, out);
-}
-
-void retire_receive(ReceiveRing& ring) noexcept {
-  if (ring.is_shared) {  // Completion queues share it: an atomic.
-    ring.returned.fetch_add(1, std::memory_order_release);
-    return;
+int take_shared(Engine& engine, CompletionQueue& queue, int count, ibv_wc* completions) noexcept {
+  const std::uint32_t first = queue.shared_head.load(std::memory_order_relaxed);
+  std::uint32_t at = first;
+  int taken = 0;
+  for (; taken < count; ++at) {
+    const CompletionEntry* const entry = entry_at(queue, at);
+    if (entry == nullptr) break;
+    // Of a burst the next ones travel while this one is handed out. Not of a single message: its
+    // sender is about to write there.
+    if (at != first) __builtin_prefetch(&queue.entries[(at + 3) & (queue.capacity - 1)]);
+    if (take_small(engine, queue, *entry, completions[taken])) [[likely]] {
+      ++taken;
+      continue;
+    }
+    OwnCompletion done;
+    if (!take_entry(engine, queue, *entry, Placing::polled, done)) continue;
+    completions[taken++] = done.wc;
+    retire_receive(*done.ring);
   }
-  ring.returned.store(ring.returned.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+  if (at != first) set_head(queue, at);
+  return taken;
 }
 
 namespace {
@@ -253,46 +307,26 @@ Pushed append(Engine& engine, Peer& peer, SharedCompletionQueue& queue, QueueVie
               const RemoteCompletion& completion) noexcept {
   const TaggedGuard guard{queue.lock, engine.tag(), engine.peers(), LockRank::completions};
   if (!guard) return Pushed::not_now;
-  if ((view.queue != &queue || view.ring != once(queue.ring) ||
-       view.capacity != once(queue.capacity)) &&
-      !look_at(peer, queue, view)) [[unlikely]]
+  if ((view.queue != &queue || !view.is_current()) && !look_at(peer, queue, view)) [[unlikely]]
     return Pushed::not_now;
-  const std::uint32_t mask = view.capacity - 1;
   std::uint32_t tail = queue.tail.load(std::memory_order_relaxed);
   // A killed holder may have published an entry without counting it.
-  if (guard.taken_over() && view.entries[tail & mask].sequence.load() == tail + 1)
-    queue.tail.store(++tail);
-  std::uint32_t used = tail - queue.head_seen;
-  if (used + 1 >= queue.depth / 2) {
-    queue.head_seen = queue.head.load(std::memory_order_acquire);
-    used = tail - queue.head_seen + queue.own_count.load(std::memory_order_relaxed);
-  }
-  if (used >= queue.depth) {
+  if (guard.taken_over() && view.entry(tail).sequence.load() == tail + 1) queue.tail.store(++tail);
+  if (!has_room(queue, tail)) {
     queue.failed.store(1);
     peer.call_attention();
     return Pushed::full;
   }
-  CompletionEntry& entry = view.entries[tail & mask];
-  if (completion.payload == Payload::in_entry) {
+  CompletionEntry& entry = view.entry(tail);
+  if (completion.head.payload == Payload::in_entry) {
     write_payload(entry.data, completion);
-  } else if (completion.payload == Payload::in_arena) {
+  } else if (completion.head.payload == Payload::in_arena) {
     std::uint32_t position = 0;
-    if (!find_arena(view, completion.byte_count, position)) return Pushed::no_arena;
+    if (!find_arena(view, completion.head.byte_count, position)) return Pushed::no_arena;
     write_payload(view.arena + (position & (view.arena_bytes - 1)), completion);
     std::memcpy(entry.data, &position, sizeof position);
   }
-  entry.opcode = completion.opcode;
-  entry.flags = completion.flags;
-  entry.payload = completion.payload;
-  entry.status = completion.status;
-  entry.queue_pair = completion.queue_pair;
-  entry.slot = completion.slot;
-  entry.byte_count = completion.byte_count;
-  entry.immediate = completion.immediate;
-  entry.source = completion.source;
-  entry.source_lid = completion.source_lid;
-  entry.sequence.store(tail + 1, std::memory_order_release);
-  queue.tail.store(tail + 1, std::memory_order_relaxed);
+  publish(view, tail, completion.head);
   return Pushed::yes;
 }
 
@@ -304,7 +338,8 @@ Pushed push_remote(Engine& engine, Peer& peer, std::uint32_t index, QueueView& v
   SharedCompletionQueue& queue = peer.segment().completion_queues[index];
   const Pushed pushed = append(engine, peer, queue, view, completion);
   if (pushed == Pushed::yes && queue.channel != 0)
-    notify(engine, peer, queue, index, completion.solicited || completion.status != IBV_WC_SUCCESS);
+    notify(engine, peer, queue, index,
+           completion.solicited || completion.head.status != IBV_WC_SUCCESS);
   return pushed;
 }
 

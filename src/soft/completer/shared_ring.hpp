@@ -12,6 +12,7 @@
 /// see the memory as it is calls first.
 #include <infiniband/verbs.h>
 
+#include <atomic>
 #include <cstdint>
 #include <span>
 
@@ -36,6 +37,12 @@ void notify(Engine& engine, Peer& owner, SharedCompletionQueue& queue, std::uint
 bool write_event(Engine& engine, Peer& owner, SharedCompletionQueue& queue,
                  std::uint32_t index) noexcept;
 
+/// Reads a number that a peer may change at any time: once, so that what was checked is used.
+template <class T>
+[[nodiscard]] T once(const T& shared) noexcept {
+  return std::atomic_ref{const_cast<T&>(shared)}.load(std::memory_order_relaxed);
+}
+
 /// A peer's queue, once its numbers were checked: they decide where we write.
 struct QueueView {
   SharedCompletionQueue* queue = nullptr;
@@ -44,6 +51,14 @@ struct QueueView {
   std::uint64_t ring = 0;  ///< The offset that was checked: a queue may be resized.
   std::uint32_t capacity = 0;
   std::uint32_t arena_bytes = 0;
+
+  [[nodiscard]] CompletionEntry& entry(std::uint32_t number) const noexcept {
+    return entries[number & (capacity - 1)];
+  }
+  /// Whether the queue was not resized since.
+  [[nodiscard]] bool is_current() const noexcept {
+    return ring == once(queue->ring) && capacity == once(queue->capacity);
+  }
 };
 
 /// False: its numbers make no sense. They lead into the peer's segment, and nowhere else.
@@ -51,17 +66,8 @@ struct QueueView {
 
 /// What a requester writes into its peer's queue.
 struct RemoteCompletion {
-  std::uint32_t queue_pair;  ///< The responder's index.
-  std::uint32_t slot;        ///< The receive that it completes.
-  std::uint32_t byte_count;
-  std::uint32_t immediate;
-  std::uint32_t source;
-  std::uint32_t source_lid;
-  std::uint8_t opcode;
-  std::uint8_t flags;
-  std::uint8_t status;
-  bool solicited;
-  Payload payload;
+  EntryHead head{};
+  bool solicited = false;
   const Pieces* data = nullptr;            ///< Unless it is placed: what rides along,
   std::span<const std::byte> header = {};  ///< behind this.
 };
@@ -75,11 +81,35 @@ enum class Pushed : std::uint8_t {
 [[nodiscard]] Pushed push_remote(Engine& engine, Peer& peer, std::uint32_t index, QueueView& view,
                                  const RemoteCompletion& completion) noexcept;
 
-/// Turns the next entry that a peer wrote into a completion and places its payload. Nothing in it
-/// is trusted: an entry that makes no sense is skipped. False: there is none. The lock is held.
-bool take_shared(Engine& engine, CompletionQueue& queue, OwnCompletion& out) noexcept;
+/// Whether one more fits behind `tail`. The lock of the queue is held.
+[[nodiscard, gnu::always_inline]] inline bool has_room(SharedCompletionQueue& queue,
+                                                       std::uint32_t tail) noexcept {
+  if (tail - queue.head_seen + 1 < queue.depth / 2) [[likely]]
+    return true;
+  queue.head_seen = queue.head.load(std::memory_order_acquire);
+  return tail - queue.head_seen + queue.own_count.load(std::memory_order_relaxed) < queue.depth;
+}
+/// Shows the owner an entry whose payload is in its place. The lock of the queue is held.
+[[gnu::always_inline]] inline void publish(const QueueView& view, std::uint32_t tail,
+                                           const EntryHead& head) noexcept {
+  CompletionEntry& entry = view.entry(tail);
+  entry.head = head;
+  entry.sequence.store(tail + 1, std::memory_order_release);
+  view.queue->tail.store(tail + 1, std::memory_order_relaxed);
+}
+
+/// Turns up to `count` entries that peers wrote into completions and places their payloads. Nothing
+/// in them is trusted: an entry that makes no sense is skipped. How many. The lock is held.
+[[nodiscard]] int take_shared(Engine& engine, CompletionQueue& queue, int count,
+                              ibv_wc* completions) noexcept;
 /// The program has seen it: the receive's place in its queue is free again.
-void retire_receive(ReceiveRing& ring) noexcept;
+inline void retire_receive(ReceiveRing& ring) noexcept {
+  if (ring.is_shared) {  // Completion queues share it: an atomic.
+    ring.returned.fetch_add(1, std::memory_order_release);
+    return;
+  }
+  ring.returned.store(ring.returned.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+}
 
 /// Moves what peers wrote into the private ring, in order: payloads are placed, and what is added
 /// behind comes behind. Engine::settle() does it for all queues of the process: after it no payload

@@ -26,8 +26,9 @@ void add_range(KnownRanges& ranges, Peer& owner, std::uint32_t key, std::uint32_
 }  // namespace
 
 void learn(QueuePair& queue_pair, const ibv_send_wr& request, Visit& visit) noexcept {
+  const bool sends = may_send_known(queue_pair, request);
   const bool moves = request.opcode == IBV_WR_RDMA_WRITE || request.opcode == IBV_WR_RDMA_READ;
-  if (!moves || request.num_sge != 1 || queue_pair.raw.qp_type != IBV_QPT_RC) return;
+  if ((!moves && !sends) || request.num_sge != 1 || queue_pair.raw.qp_type != IBV_QPT_RC) return;
   // The counters first: what changes from here on makes them differ.
   const std::uint64_t own = own_changes.load();
   const std::uint64_t peers = queue_pair.route.changes->load();
@@ -42,14 +43,16 @@ void learn(QueuePair& queue_pair, const ibv_send_wr& request, Visit& visit) noex
   const ibv_sge& element = *request.sg_list;
   // A request that went the long way for another reason: a full queue, mostly.
   if (element.length > 0 &&
-      route.there.find(request.wr.rdma.rkey, request.wr.rdma.remote_addr, element.length, ignored))
+      (sends ? route.here.find(element.lkey, element.addr, element.length, ignored)
+             : route.there.find(request.wr.rdma.rkey, request.wr.rdma.remote_addr, element.length,
+                                ignored)))
     return;
   Peer& peer = *queue_pair.route.peer;
   const SharedQueuePair& target = *queue_pair.route.target;
   const std::uint32_t right = reads ? IBV_ACCESS_REMOTE_READ : IBV_ACCESS_REMOTE_WRITE;
   const std::uint32_t key = request.wr.rdma.rkey;
   // Memory that small messages are on their way to is looked at each time (is_unsettled).
-  if ((target.access & right) != 0 && request.sg_list->length > 0 &&
+  if (moves && (target.access & right) != 0 && request.sg_list->length > 0 &&
       peer.segment().region_marks[region_index(key)].load() == 0)
     add_range(route.there, peer, key, target.domain, right);
   if ((request.send_flags & IBV_SEND_INLINE) == 0)

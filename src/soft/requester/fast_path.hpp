@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file The straight road of a request: a write or a read of one element, like one before it.
+/// \file The straight road of a request: one element, written, read or sent, like one before it.
 ///
 /// Owns nothing. In the posting thread, under `queue_pair`; of other locks it only tries
 /// `completer`. The hottest code of the engine: `./bench overhead`, case soft.inprocess, counts it.
@@ -15,6 +15,7 @@
 #include "soft/memory/copy.hpp"
 #include "soft/requester/queue_pair.hpp"
 #include "soft/requester/translation_cache.hpp"
+#include "soft/responder/deliver_small.hpp"
 #include "soft/shared/changes.hpp"
 
 namespace verbatim::engine {
@@ -139,6 +140,50 @@ template <ibv_wr_opcode Opcode, Road road>
   return pushed ? Ran::yes : Ran::to_tell;
 }
 
+/// Whether a request is a send that has a straight road: a small one to another process.
+[[nodiscard, gnu::always_inline]] inline bool may_send_known(const QueuePair& queue_pair,
+                                                             const ibv_send_wr& request) noexcept {
+  return (request.opcode == IBV_WR_SEND || request.opcode == IBV_WR_SEND_WITH_IMM) &&
+         request.num_sge == 1 && request.sg_list->length - 1 < kEntryPayload &&
+         !queue_pair.route.is_self;
+}
+
+/// Runs such a send.
+[[nodiscard, gnu::always_inline]] inline Ran send_known(QueuePair& queue_pair,
+                                                        const ibv_send_wr& request,
+                                                        Visit& visit) noexcept {
+  const ibv_sge& element = *request.sg_list;
+  const std::uint32_t size = element.length;
+  const Route& route = queue_pair.route;
+  if (queue_pair.posted == queue_pair.full_at) [[unlikely]]
+    return Ran::no;
+  std::byte* data = reinterpret_cast<std::byte*>(element.addr);
+  if ((request.send_flags & IBV_SEND_INLINE) != 0) {
+    if (size > queue_pair.limits.max_inline_data) return Ran::no;
+  } else if (!queue_pair.known.writes.here.find(element.lkey, element.addr, size, data)) {
+    return Ran::no;
+  }
+  if (!visit.step_in()) [[unlikely]]
+    return Ran::no;
+  visit.touch(0);  // It goes no further than the ring.
+  const std::uint64_t changes = route.changes->load(std::memory_order_acquire);
+  const bool told = is_told(queue_pair, request);
+  if (changes != queue_pair.known.peer_changes || changes != queue_pair.delivery.changes ||
+      (told && !route.peer->was_alive_lately()) ||
+      !deliver_small(queue_pair.sender(),
+                     {*route.peer, *route.target, queue_pair.delivery, nullptr}, request, data,
+                     size)) [[unlikely]] {
+    visit.step_out();
+    return Ran::no;
+  }
+  const std::uint32_t number = queue_pair.posted++;
+  if (!told) return Ran::yes;
+  const bool pushed = try_push_own(*queue_pair.send_queue, [&](OwnCompletion& own) {
+    fill_send(own, queue_pair, request.wr_id, number, IBV_WC_SEND, size);
+  });
+  return pushed ? Ran::yes : Ran::to_tell;
+}
+
 /// Whether what the queue pair knows still stands, and may serve the request.
 [[nodiscard, gnu::always_inline]] inline bool is_known(const QueuePair& queue_pair,
                                                        const ibv_send_wr& request) noexcept {
@@ -151,13 +196,17 @@ template <Road road>
 [[nodiscard, gnu::always_inline]] inline Ran run_at_once(QueuePair& queue_pair,
                                                          const ibv_send_wr& request,
                                                          Visit& visit) noexcept {
-  // The opcode first: a send, which has no straight road, is out at once.
+  // The opcode first: a send, which has no short road, is out at once.
   if (request.opcode == IBV_WR_RDMA_WRITE) [[likely]]
     return is_known(queue_pair, request)
                ? run_known<IBV_WR_RDMA_WRITE, road>(queue_pair, request, visit)
                : Ran::no;
   if (request.opcode == IBV_WR_RDMA_READ && is_known(queue_pair, request))
     return run_known<IBV_WR_RDMA_READ, road>(queue_pair, request, visit);
+  if constexpr (road == Road::long_one) {
+    if (may_send_known(queue_pair, request) && is_known(queue_pair, request))
+      return send_known(queue_pair, request, visit);
+  }
   return Ran::no;
 }
 

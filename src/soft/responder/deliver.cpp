@@ -13,12 +13,6 @@
 namespace verbatim::engine {
 namespace {
 
-std::uint8_t receive_flags(const ibv_send_wr& request) noexcept {
-  return request.opcode == IBV_WR_SEND_WITH_IMM || request.opcode == IBV_WR_RDMA_WRITE_WITH_IMM
-             ? std::uint8_t{IBV_WC_WITH_IMM}
-             : std::uint8_t{0};
-}
-
 /// After a receive was taken from a shared queue that is running low.
 void check_limit(const Sender& from, Peer& peer, SharedReceives& receives,
                  std::uint32_t taken) noexcept {
@@ -79,10 +73,7 @@ Outcome take_receive(const Sender& from, const Destination& to, TakenReceive& ta
 /// One element of a receive: memory of the responder's domain that may be written. What was found
 /// in order once is remembered, and small messages may be on their way to it from then on.
 bool may_fill(const Destination& to, const SharedElement& element) noexcept {
-  Delivery::Checked& place = to.known.checked[region_index(element.key) % Delivery::kChecked];
-  const std::uint64_t offset = element.address - place.base;
-  if (place.key == element.key && offset <= place.length && element.length <= place.length - offset)
-      [[likely]]
+  if (to.known.is_checked(element)) [[likely]]
     return true;
   if (element.length == 0) return true;
   Location ignored;
@@ -102,7 +93,7 @@ bool may_fill(const Destination& to, const SharedElement& element) noexcept {
     }
   }
   const SharedRegion& region = to.peer.region(index);
-  place = {element.key, region.base, region.length};
+  to.known.checked[index % Delivery::kChecked] = {element.key, region.base, region.length};
   return true;
 }
 
@@ -183,10 +174,10 @@ Copied place_message(const Sender& from, const Destination& to, const TakenRecei
 /// A completion for the receive, and the receive is gone from the ring.
 Pushed complete_receive(const Sender& from, const Destination& to, const TakenReceive& taken,
                         RemoteCompletion& completion) noexcept {
-  completion.queue_pair = index_of(to.target.number);
-  completion.slot = taken.number;
-  completion.source = from.number;
-  completion.source_lid = from.lid;
+  completion.head.queue_pair = index_of(to.target.number);
+  completion.head.slot = taken.number;
+  completion.head.source = from.number;
+  completion.head.source_lid = from.lid;
   // Taken before it is completed: if we are killed in between, its owner flushes it.
   if (!to.known.ring.is_shared)
     to.known.ring.receives->taken.store(taken.number + 1, std::memory_order_relaxed);
@@ -212,8 +203,8 @@ Outcome outcome_of(Pushed pushed, std::uint64_t bytes) noexcept {
 /// The responder's view of a message that does not fit, or whose receive is bad.
 Outcome refuse_receive(const Sender& from, const Destination& to, const TakenReceive& taken,
                        ibv_wc_status theirs, ibv_wc_status ours) noexcept {
-  RemoteCompletion failure{};
-  failure.status = static_cast<std::uint8_t>(theirs);
+  RemoteCompletion failure;
+  failure.head.status = static_cast<std::uint8_t>(theirs);
   static_cast<void>(complete_receive(from, to, taken, failure));
   break_target(from, to.peer, to.target, theirs);
   return done(ours);
@@ -250,27 +241,27 @@ Outcome deliver(const Sender& from, const Destination& to, const ibv_send_wr& re
     return refuse_receive(from, to, taken, IBV_WC_LOC_LEN_ERR, IBV_WC_REM_INV_REQ_ERR);
   if (!may_fill(to, taken))
     return refuse_receive(from, to, taken, IBV_WC_LOC_PROT_ERR, IBV_WC_REM_OP_ERR);
-  RemoteCompletion completion{};
-  completion.opcode = IBV_WC_RECV;
-  completion.flags = receive_flags(request);
-  completion.immediate = request.imm_data;
+  RemoteCompletion completion;
+  completion.head.opcode = IBV_WC_RECV;
+  completion.head.flags = receive_flags(request);
+  completion.head.immediate = request.imm_data;
   completion.solicited = (request.send_flags & IBV_SEND_SOLICITED) != 0;
-  completion.byte_count = static_cast<std::uint32_t>(size);
+  completion.head.byte_count = static_cast<std::uint32_t>(size);
   completion.data = &pieces;
   if (to.header != nullptr) {
-    completion.flags |= IBV_WC_GRH;
+    completion.head.flags |= IBV_WC_GRH;
     completion.header = std::as_bytes(std::span{to.header, 1});
   }
   // Into our own memory the copy is as short as into a ring.
-  completion.payload = to.peer.is_self() || size > kEagerBytes ? Payload::placed
-                       : size <= kEntryPayload                 ? Payload::in_entry
-                                                               : Payload::in_arena;
-  if (completion.payload != Payload::placed) {
+  completion.head.payload = to.peer.is_self() || size > kEagerBytes ? Payload::placed
+                            : size <= kEntryPayload                 ? Payload::in_entry
+                                                                    : Payload::in_arena;
+  if (completion.head.payload != Payload::placed) {
     const Pushed pushed = complete_receive(from, to, taken, completion);
     if (pushed != Pushed::no_arena) [[likely]]
       return outcome_of(pushed, pieces.total);
     to.known.holds = false;
-    completion.payload = Payload::placed;
+    completion.head.payload = Payload::placed;
   }
   if (const Copied copied = place_message(from, to, taken, pieces); copied != Copied::yes)
     return refuse_copy(from, to, taken, copied);
@@ -291,12 +282,12 @@ Outcome announce(const Sender& from, const Destination& to, const ibv_send_wr& r
                  std::uint64_t bytes) noexcept {
   const TakenReceive taken = to.known.held;
   to.known.holds = false;
-  RemoteCompletion completion{};
-  completion.opcode = static_cast<std::uint8_t>(IBV_WC_RECV_RDMA_WITH_IMM);
-  completion.flags = receive_flags(request);
-  completion.immediate = request.imm_data;
-  completion.byte_count = static_cast<std::uint32_t>(bytes);
-  completion.payload = Payload::placed;
+  RemoteCompletion completion;
+  completion.head.opcode = static_cast<std::uint8_t>(IBV_WC_RECV_RDMA_WITH_IMM);
+  completion.head.flags = receive_flags(request);
+  completion.head.immediate = request.imm_data;
+  completion.head.byte_count = static_cast<std::uint32_t>(bytes);
+  completion.head.payload = Payload::placed;
   completion.solicited = (request.send_flags & IBV_SEND_SOLICITED) != 0;
   return outcome_of(complete_receive(from, to, taken, completion), bytes);
 }
@@ -306,12 +297,12 @@ namespace {
 /// Whether a payload that waits in the queue goes to this range of its owner's memory.
 bool waits_for(Peer& owner, const CompletionEntry& entry, std::uint64_t address,
                std::uint64_t length) noexcept {
-  if (entry.payload == Payload::placed) return false;
-  SharedQueuePair* const queue_pair = owner.queue_pair(entry.queue_pair);
+  if (entry.head.payload == Payload::placed) return false;
+  SharedQueuePair* const queue_pair = owner.queue_pair(entry.head.queue_pair);
   RingView ring;
   if (queue_pair == nullptr || !look_at(owner.segment(), *queue_pair, ring)) return false;
   TakenReceive receive;
-  copy_receive(ring, entry.slot, receive);
+  copy_receive(ring, entry.head.slot, receive);
   for (std::uint32_t i = 0; i < receive.count; ++i) {
     const SharedElement& element = receive.elements[i];
     const std::uint32_t index = region_index(element.key);

@@ -50,6 +50,12 @@ struct Delivery {
   };
   static constexpr std::size_t kChecked = 8;
   Checked checked[kChecked];
+  [[nodiscard]] bool is_checked(const SharedElement& element) const noexcept {
+    const Checked& place = checked[region_index(element.key) % kChecked];
+    const std::uint64_t offset = element.address - place.base;
+    return place.key == element.key && offset <= place.length &&
+           element.length <= place.length - offset;
+  }
   /// A receive of a shared queue that was taken for a message which could not be completed yet.
   bool holds = false;
   TakenReceive held;
@@ -68,6 +74,13 @@ struct Destination {
   Delivery& known;
   const ibv_grh* header;  ///< Of a datagram; else nullptr.
 };
+
+/// As the responder's completion has them.
+[[nodiscard]] inline std::uint8_t receive_flags(const ibv_send_wr& request) noexcept {
+  return request.opcode == IBV_WR_SEND_WITH_IMM || request.opcode == IBV_WR_RDMA_WRITE_WITH_IMM
+             ? std::uint8_t{IBV_WC_WITH_IMM}
+             : std::uint8_t{0};
+}
 
 /// Delivers a message into the next receive.
 [[nodiscard]] Outcome deliver(const Sender& from, const Destination& to, const ibv_send_wr& request,

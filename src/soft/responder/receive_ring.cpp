@@ -228,8 +228,8 @@ Found find_receive(const RingView& view, std::uint32_t& number) noexcept {
     if (next.count != kSkipped || skipped > view.mask) return Found::broken;
     receives.taken.store(++number, std::memory_order_relaxed);
   }
-  // The next message needs the next slot, which was posted long before: it travels meanwhile.
-  __builtin_prefetch(&view.slot(number + 1));
+  // A later message needs a later slot, which was posted long before: it travels meanwhile.
+  __builtin_prefetch(&view.slot(number + kAhead));
   return Found::yes;
 }
 

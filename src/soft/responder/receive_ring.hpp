@@ -73,6 +73,10 @@ struct RingView {
   return reinterpret_cast<const SharedElement*>(&slot + 1);
 }
 
+/// How many places ahead of its own message a sender asks for: a line takes about as long to come
+/// from the other core as two messages.
+inline constexpr std::uint32_t kAhead = 4;
+
 enum class Found : std::uint8_t { yes, none, broken };
 /// The next receive of the ring and its number. The caller has the right to take from it.
 [[nodiscard]] Found find_receive(const RingView& view, std::uint32_t& number) noexcept;

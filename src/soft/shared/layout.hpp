@@ -50,9 +50,8 @@ enum class Payload : std::uint8_t {
   in_arena,  ///< In the queue's arena; the entry's data begin with the position (a running number).
 };
 
-/// One completion from the peer's side of an operation, written by the requester.
-struct alignas(64) CompletionEntry {
-  Word sequence;        // index + 1 once published; written last
+/// What a completion says.
+struct EntryHead {
   std::uint8_t opcode;  // ibv_wc_opcode, receives only
   std::uint8_t flags;   // ibv_wc_flags
   Payload payload;
@@ -63,6 +62,12 @@ struct alignas(64) CompletionEntry {
   std::uint32_t immediate;   // as on the wire
   std::uint32_t source;      // the sender's queue pair number
   std::uint32_t source_lid;  // and the address of its port; 0 on Ethernet
+};
+
+/// One completion from the peer's side of an operation, written by the requester.
+struct alignas(64) CompletionEntry {
+  Word sequence;  // index + 1 once published; written last
+  EntryHead head;
   std::byte data[kEntryPayload];
 };
 static_assert(sizeof(CompletionEntry) == 64);

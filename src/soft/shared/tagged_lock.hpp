@@ -48,6 +48,14 @@ class TaggedGuard {
     acquired_ = acquire(lock, tag, peers, patience);
     if (acquired_ == Acquired::no) note_released(rank);
   }
+  /// If it is free.
+  [[gnu::always_inline]] TaggedGuard(Word& lock, std::uint32_t tag, LockRank rank) noexcept
+      : lock_(lock), rank_(rank) {
+    std::uint32_t nobody = 0;
+    const bool got = lock.compare_exchange_strong(nobody, tag, std::memory_order_acquire);
+    acquired_ = got ? Acquired::yes : Acquired::no;
+    if (got) note_taken(rank, true);
+  }
   [[gnu::always_inline]] ~TaggedGuard() {
     if (acquired_ == Acquired::no) return;
     release(lock_);

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#pragma once
+/// \file The straight road of a small message: into another process's ring, like one before it.
+///
+/// It does what deliver() does when nothing is amiss, from what the sender has found out; where
+/// something is unknown or unusual it does nothing, and deliver() finds out.
+///
+/// Owns nothing. The requester runs it from inside the responder's queue pair; of locks it only
+/// tries `completions`. Hot.
+#include <infiniband/verbs.h>
+
+#include <cstdint>
+
+#include "soft/completer/shared_ring.hpp"
+#include "soft/memory/copy.hpp"
+#include "soft/responder/deliver.hpp"
+#include "soft/shared/engine.hpp"
+#include "soft/shared/tagged_lock.hpp"
+
+namespace verbatim::engine {
+
+/// Delivers a message of 1 to kEntryPayload bytes. False: nothing was done.
+[[nodiscard, gnu::always_inline]] inline bool deliver_small(const Sender& from,
+                                                            const Destination& to,
+                                                            const ibv_send_wr& request,
+                                                            const std::byte* data,
+                                                            std::uint32_t size) noexcept {
+  const RingView& ring = to.known.ring;
+  const QueueView& view = to.known.queue;
+  if (ring.receives == nullptr || ring.is_shared || view.queue == nullptr) [[unlikely]]
+    return false;
+  const std::uint32_t number = ring.receives->taken.load(std::memory_order_relaxed);
+  const ReceiveSlot& slot = ring.slot(number);
+  if (slot.sequence.load(std::memory_order_acquire) != number + 1) return false;
+  const SharedElement element = *elements_of(slot);  // A copy: others can change it.
+  if (slot.count != 1 || size > element.length || !to.known.is_checked(element)) return false;
+  SharedCompletionQueue& queue = *view.queue;
+  {
+    const TaggedGuard guard{queue.lock, from.engine.tag(), LockRank::completions};
+    if (!guard || !view.is_current()) [[unlikely]]
+      return false;
+    const std::uint32_t tail = queue.tail.load(std::memory_order_relaxed);
+    if (!has_room(queue, tail)) [[unlikely]]
+      return false;
+    // Taken before it is completed: if we are killed in between, its owner flushes it.
+    ring.receives->taken.store(number + 1, std::memory_order_relaxed);
+    std::byte* const payload = view.entry(tail).data;
+    if (size == kWordBytes)
+      publish_word(payload, data);
+    else
+      copy_bytes(payload, data, size);
+    publish(view, tail,
+            {.opcode = IBV_WC_RECV,
+             .flags = receive_flags(request),
+             .payload = Payload::in_entry,
+             .status = IBV_WC_SUCCESS,
+             .queue_pair = index_of(to.target.number),
+             .slot = number,
+             .byte_count = size,
+             .immediate = request.imm_data,
+             .source = from.number,
+             .source_lid = from.lid});
+    // The owner had these lines last. They travel while the messages before theirs are written.
+    __builtin_prefetch(&view.entry(tail + kAhead), 1);
+  }
+  __builtin_prefetch(&ring.slot(number + kAhead));
+  if (queue.channel != 0) [[unlikely]]
+    notify(from.engine, to.peer, queue, to.target.receive_queue,
+           (request.send_flags & IBV_SEND_SOLICITED) != 0);
+  return true;
+}
+
+}  // namespace verbatim::engine
