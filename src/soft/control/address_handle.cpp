@@ -10,8 +10,7 @@
 namespace verbatim::engine {
 
 ibv_ah* create_address_handle(ibv_pd* domain, ibv_ah_attr* attributes) noexcept {
-  const Device& device = *Context::of(domain->context).device;
-  if (attributes->port_num != 1 || (is_ethernet(device) && attributes->is_global == 0)) {
+  if (attributes->port_num != 1 || (are_ports_ethernet() && attributes->is_global == 0)) {
     errno = EINVAL;
     return nullptr;
   }

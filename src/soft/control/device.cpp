@@ -63,13 +63,13 @@ const Device* find_device(std::uint32_t index) noexcept {
   return index < device_count() ? &all_devices()[index] : nullptr;
 }
 
-bool is_ethernet(const Device&) noexcept {
+bool are_ports_ethernet() noexcept {
   static const bool chosen = ethernet_chosen();
   return chosen;
 }
 
 std::uint16_t lid_of(const Device& device) noexcept {
-  return is_ethernet(device) ? 0 : static_cast<std::uint16_t>(device.index + 1);
+  return are_ports_ethernet() ? 0 : static_cast<std::uint16_t>(device.index + 1);
 }
 
 ibv_device** get_device_list(int* count) noexcept {
@@ -181,7 +181,7 @@ int query_port(ibv_context* raw, std::uint8_t port, ibv_port_attr* attributes) n
 
 int describe_port(const Device& device, std::uint8_t port, ibv_port_attr* attributes) noexcept {
   if (port != 1) return EINVAL;
-  const bool ethernet = is_ethernet(device);
+  const bool ethernet = are_ports_ethernet();
   *attributes = {};
   attributes->state = port_down_until() > now_ns() ? IBV_PORT_DOWN : IBV_PORT_ACTIVE;
   attributes->max_mtu = IBV_MTU_4096;
@@ -204,7 +204,7 @@ ssize_t query_gid_table(ibv_context* raw, ibv_gid_entry* entries, std::size_t ma
 }
 
 ssize_t describe_gids(const Device& device, ibv_gid_entry* entries, std::size_t max) noexcept {
-  const bool ethernet = is_ethernet(device);
+  const bool ethernet = are_ports_ethernet();
   std::size_t count = 0;
   if (count < max)
     entries[count++] = {

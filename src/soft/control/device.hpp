@@ -33,7 +33,8 @@ inline constexpr int kGidTable = 2;
 /// What a port says of its speed: four lanes of 25 Gbit/s.
 inline constexpr std::uint32_t kPortSpeedMbps = 100'000;
 
-[[nodiscard]] bool is_ethernet(const Device& device) noexcept;
+/// Whether the ports of our devices are Ethernet: all of them, or none.
+[[nodiscard]] bool are_ports_ethernet() noexcept;
 /// 0 on Ethernet.
 [[nodiscard]] std::uint16_t lid_of(const Device& device) noexcept;
 /// Whether it is one of ours. Any pointer may be asked about.

@@ -23,7 +23,7 @@
 namespace verbatim::engine {
 namespace {
 
-std::mutex engine_mutex;
+Ranked<LockRank::engine, std::mutex> engine_mutex;
 std::weak_ptr<Engine> the_engine;
 Engine* forked_from = nullptr;    // What a child must not clean up.
 std::shared_ptr<Engine> forking;  // Whose locks are held while a fork happens.

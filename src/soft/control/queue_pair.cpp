@@ -215,8 +215,7 @@ void remember(QueuePair& queue_pair, const ibv_qp_attr& from, unsigned mask) noe
   if ((mask & IBV_QP_DEST_QPN) != 0) to.dest_qp_num = from.dest_qp_num;
 }
 
-int check_values(const QueuePair& queue_pair, const ibv_qp_attr& from, unsigned mask) noexcept {
-  const Device& device = *queue_pair.context->device;
+int check_values(const ibv_qp_attr& from, unsigned mask) noexcept {
   if ((mask & IBV_QP_PORT) != 0 && from.port_num != 1) return EINVAL;
   if ((mask & IBV_QP_PKEY_INDEX) != 0 && from.pkey_index != 0) return EINVAL;
   if ((mask & IBV_QP_PATH_MTU) != 0 &&
@@ -226,7 +225,7 @@ int check_values(const QueuePair& queue_pair, const ibv_qp_attr& from, unsigned 
   if ((mask & IBV_QP_MAX_DEST_RD_ATOMIC) != 0 && from.max_dest_rd_atomic > kMaxReadAtomic)
     return EINVAL;
   // As a RoCE port does: an address without a global part leads nowhere.
-  if ((mask & IBV_QP_AV) != 0 && is_ethernet(device) && from.ah_attr.is_global == 0) return EINVAL;
+  if ((mask & IBV_QP_AV) != 0 && are_ports_ethernet() && from.ah_attr.is_global == 0) return EINVAL;
   return 0;
 }
 
@@ -351,7 +350,7 @@ int modify_queue_pair(ibv_qp* raw, ibv_qp_attr* attributes, int mask_bits) noexc
   if (!is_allowed(raw->qp_type, from, to, mask)) return EINVAL;
   if (to == IBV_QPS_ERR) return to_error(queue_pair);
   if (to == IBV_QPS_RESET) return to_reset(queue_pair);
-  if (const int wrong = check_values(queue_pair, *attributes, mask)) return wrong;
+  if (const int wrong = check_values(*attributes, mask)) return wrong;
   remember(queue_pair, *attributes, mask);
   if (to == IBV_QPS_RTR && raw->qp_type != IBV_QPT_UD) aim(queue_pair);
   // Anybody may send us datagrams, and raise events that a sleeping owner is to hear of.

@@ -26,16 +26,15 @@ std::uint64_t atomic_here(std::byte* word, const AtomicWork& work) noexcept {
 /// requests take the same way, so that all of them see each other.
 Copied atomic_under_lock(Engine& engine, const Location& at, const AtomicWork& work,
                          std::uint64_t& old) noexcept {
-  Word& lock = at.owner->segment().atomics;
-  if (acquire(lock, engine.tag(), engine.peers(), kAtomicsPatience) == Acquired::no)
-    return Copied::not_now;
+  const TaggedGuard guard{at.owner->segment().atomics, engine.tag(), engine.peers(),
+                          LockRank::atomics, kAtomicsPatience};
+  if (!guard) return Copied::not_now;
   auto* const bytes = reinterpret_cast<std::byte*>(&old);
   Copied done = read_memory(engine, at, bytes, sizeof old);
   if (done == Copied::yes && (!work.is_swap || old == work.compare_add)) {
     const std::uint64_t updated = work.is_swap ? work.swap : old + work.compare_add;
     done = write_memory(engine, at, reinterpret_cast<const std::byte*>(&updated), sizeof updated);
   }
-  release(lock);
   return done;
 }
 

@@ -4,7 +4,7 @@
 ///
 /// Owns the entries of the table of regions: the trusted copy for our own requests, and the one
 /// that peers read. Threads: any; a region is its program's to use from one at a time. Locks:
-/// `segment`, `objects`, `relay`, then `domain` while requesters are waited for (two seconds at
+/// `segment`, `objects`, `serving`, then `domain` while requesters are waited for (two seconds at
 /// most), then `lifetime` (shared) and `completer` while payloads are placed; one after the other.
 /// Not hot.
 #include <infiniband/verbs.h>

@@ -118,8 +118,8 @@ Copied exchange_piece(Engine& engine, Peer& owner, const Piece& piece) noexcept 
 
 Copied exchange_all(Engine& engine, Peer& owner, Piece whole) noexcept {
   RelayBox& box = owner.segment().relay;
-  if (acquire(box.lock, engine.tag(), engine.peers(), kPatience) == Acquired::no)
-    return Copied::not_now;
+  const TaggedGuard guard{box.lock, engine.tag(), engine.peers(), LockRank::relay, kPatience};
+  if (!guard) return Copied::not_now;
   Copied result = Copied::yes;
   while (result == Copied::yes && whole.size > 0) {
     Piece piece = whole;
@@ -129,7 +129,6 @@ Copied exchange_all(Engine& engine, Peer& owner, Piece whole) noexcept {
     whole.data += piece.size;
     whole.size -= piece.size;
   }
-  release(box.lock);
   return result;
 }
 

@@ -14,8 +14,8 @@
 /// Threads: a requester is any thread that runs a request, under its queue pair's lock; who answers
 /// is the helper, or a thread that waits for an answer itself (two processes may ask each other).
 /// Locks: the box's lock (tagged; held for one request of any length), taken with a bound; the
-/// answering side holds `relay` from the check of the key to the end of the work, inside it the
-/// owner's `atomics` with a bound; who revokes a key takes `relay` once. Not hot.
+/// answering side holds `serving` from the check of the key to the end of the work, inside it the
+/// owner's `atomics` with a bound; who revokes a key takes `serving` once. Not hot.
 ///
 /// Owns nothing: the box is in the owner's segment.
 #include <cstddef>

@@ -8,7 +8,7 @@
 /// and forking in control/engine.cpp.
 ///
 /// Owns all of it. Any thread of the program comes here, and the helper. Has the locks `lifetime`,
-/// `attention`, `contexts`, `waiting`, `helper`, `ghosts` and `relay`; who takes which is said at
+/// `attention`, `contexts`, `waiting`, `helper`, `ghosts` and `serving`; who takes which is said at
 /// each. has_work() and the look-up by index are hot and take none.
 #include <algorithm>
 #include <array>
@@ -123,7 +123,7 @@ class Engine {
   Ranked<LockRank::lifetime, std::shared_mutex> lifetime;
 
   /// Held while a peer's request is served on our memory; see memory/relay.
-  Ranked<LockRank::relay, std::mutex> relay_lock;
+  Ranked<LockRank::serving, std::mutex> relay_lock;
   /// Gives back what we hold of peers that died, and of memory that living peers freed, if it is
   /// time to. When to look again (steady clock). From where no lock is held.
   std::uint64_t reclaim() noexcept;

@@ -11,13 +11,10 @@
 /// event back, leave a queue pair) is waited for before a lock is taken, or with a limit.
 ///
 /// Outside the order are the lock of an extended queue pair between wr_start and wr_complete (the
-/// program holds it, between calls), the table of indices and the box for relayed copies (leaves,
-/// or bounded by 50 ms).
+/// program holds it, between calls), and those of the table of indices and of the reclaimer
+/// (leaves, or only tried).
 ///
 /// Locks in shared memory name their holder (tagged_lock.hpp) and are waited for with a limit.
-///
-/// The table is the law for all; the checker sees those that are a Ranked or a TaggedGuard. It does
-/// not see the locks of `engine` and `atomics`, and the one of the relay's box.
 ///
 /// Owns what each thread holds. Any thread. Hot where it is empty, and not elsewhere.
 #include <cstdint>
@@ -46,8 +43,9 @@ enum class LockRank : std::uint8_t {
   channel,       ///< Taking stale messages out of a completion channel. Nothing.
   ghosts,        ///< Queue pairs that ended with a stopped process inside. Nothing.
   domain,        ///< The list of a domain's queue pairs. A peer inside one: at most seconds.
-  atomics,       ///< In shared memory: atomics on memory that few map. Relayed copies: bounded.
-  relay,         ///< The box for relayed copies (shared memory); serving it. Its owner: bounded.
+  relay,         ///< In shared memory: the box for relayed copies. Its owner: bounded.
+  serving,       ///< Serving our own box; who waits for a peer's does so, too. Nothing.
+  atomics,       ///< In shared memory: atomics on memory that few map. Nothing.
   peers,         ///< The table of peers. Files of the directory.
   peer_table,    ///< The slots of that table. Nothing.
   peer,          ///< A peer's windows and channels. Files.
