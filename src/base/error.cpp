@@ -5,35 +5,12 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <limits>
 #include <system_error>
 
-namespace verbatim {
+#include "verbatim/base/error_guide.hpp"
 
-std::string_view to_string(Errc code) noexcept {
-  switch (code) {
-    case Errc::invalid_argument: return "invalid argument";
-    case Errc::limit_exceeded: return "limit exceeded";
-    case Errc::not_found: return "not found";
-    case Errc::permission_denied: return "permission denied";
-    case Errc::out_of_resources: return "out of resources";
-    case Errc::unsupported: return "unsupported";
-    case Errc::would_block: return "queue full";
-    case Errc::busy: return "busy";
-    case Errc::timed_out: return "timed out";
-    case Errc::not_ready: return "not ready";
-    case Errc::malformed: return "malformed";
-    case Errc::incompatible: return "incompatible endpoints";
-    case Errc::forked: return "object belongs to the parent of this forked process";
-    case Errc::device_failed: return "device failed";
-    case Errc::work_failed: return "work failed";
-    case Errc::cancelled: return "cancelled";
-    case Errc::broken: return "channel broken";
-    case Errc::closed: return "channel closed";
-    case Errc::stale: return "stale handle";
-    case Errc::driver: return "driver error";
-  }
-  return "unknown error code";
-}
+namespace verbatim {
 
 Error Error::with_text(std::string_view name) const noexcept {
   Error copy = *this;
@@ -50,19 +27,29 @@ std::string_view Error::text_view() const noexcept {
 
 Errc errc_from_errno(int os_error) noexcept {
   switch (os_error) {
-    case EINVAL: return Errc::invalid_argument;
+    case EINVAL:
+    case ENAMETOOLONG: return Errc::invalid_argument;
     case ENOMEM:
     case EMFILE:
     case ENFILE:
     case ENOSPC:
+    case EDQUOT:
+    case ENOBUFS:
     case EAGAIN: return Errc::out_of_resources;
     case EACCES:
-    case EPERM: return Errc::permission_denied;
-    case ENOENT: return Errc::not_found;
+    case EPERM:
+    case EROFS: return Errc::permission_denied;
+    case ENOENT:
+    case ENOTDIR:
+    case EADDRNOTAVAIL:
+    case ENETUNREACH:
+    case EHOSTUNREACH: return Errc::not_found;
     case ENOSYS:
     case EPROTONOSUPPORT:
+    case EAFNOSUPPORT:
     case EOPNOTSUPP: return Errc::unsupported;
-    case EBUSY: return Errc::busy;
+    case EBUSY:
+    case EADDRINUSE: return Errc::busy;
     case ETIMEDOUT: return Errc::timed_out;
     case ENODEV: return Errc::device_failed;
     default: return Errc::driver;
@@ -75,6 +62,17 @@ Error os_failure(const char* operation, int os_error) noexcept {
 
 namespace {
 
+/// What identifies a record is text, if it was meant to be read.
+std::string text_of_magic(std::uint64_t value) {
+  std::string text;
+  for (std::uint64_t rest = value; rest != 0; rest >>= 8) text += static_cast<char>(rest & 0xff);
+  if (std::ranges::all_of(text, [](char c) { return c >= ' ' && c <= '~'; }))
+    return '"' + text + '"';
+  char number[2 + 16 + 1];
+  std::snprintf(number, sizeof number, "0x%llx", static_cast<unsigned long long>(value));
+  return number;
+}
+
 /// People write the mode of a file in octal.
 std::string number_of(const Error& error) {
   if (!std::string_view{error.field}.ends_with("mode")) return std::to_string(error.value);
@@ -83,22 +81,48 @@ std::string number_of(const Error& error) {
   return text;
 }
 
+void add_field(std::string& line, const Error& error) {
+  if (*error.field == '\0') return;
+  (line += ": ") += error.field;
+  if (std::string_view{error.field}.ends_with("magic")) {
+    line += ' ' + text_of_magic(error.value) + ", not " + text_of_magic(error.limit);
+    return;
+  }
+  // A wrong argument may well be 0, unless it is the text; elsewhere two zeros mean that there is
+  // no number to tell.
+  if (error.value != 0 || error.limit != 0 ||
+      (error == Errc::invalid_argument && error.text_view().empty()))
+    (line += ' ') += number_of(error);
+  if (error.limit != 0) (line += ", limit ") += std::to_string(error.limit);
+}
+
+/// The numbers of a failed work request are names, not amounts.
+void add_status(std::string& line, const Error& error) {
+  char vendor[32] = "";
+  if (error.limit != 0)
+    std::snprintf(vendor, sizeof vendor, ", vendor code 0x%llx",
+                  static_cast<unsigned long long>(error.limit));
+  const WorkStatus status = status_of(error);
+  (line += ": ") += *error.field != '\0' ? std::string_view{error.field} : to_string(status);
+  ((line += " (status ") += std::to_string(error.value)).append(vendor) += ')';
+}
+
 }  // namespace
+
+WorkStatus status_of(const Error& error) noexcept {
+  constexpr std::uint64_t kNone = std::numeric_limits<std::uint8_t>::max();
+  return static_cast<WorkStatus>(std::min(error.value, kNone));
+}
 
 std::string to_string(const Error& error) {
   std::string line = error.operation;
   if (!line.empty()) line += ": ";
   line += to_string(error.code);
   if (const auto name = error.text_view(); !name.empty()) (line += ": ").append(name);
-  if (*error.field != '\0') {
-    (line += ": ") += error.field;
-    // A wrong argument may well be 0, unless it is the text; elsewhere two zeros mean that there is
-    // no number to tell.
-    if (error.value != 0 || error.limit != 0 ||
-        (error == Errc::invalid_argument && error.text_view().empty()))
-      (line += ' ') += number_of(error);
-    if (error.limit != 0) (line += ", limit ") += std::to_string(error.limit);
-  }
+  if (error == Errc::work_failed)
+    add_status(line, error);
+  else
+    add_field(line, error);
   if (error.os_error != 0) {
     ((line += " (") += std::generic_category().message(error.os_error)) += ')';
   }

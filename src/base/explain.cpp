@@ -5,10 +5,13 @@
 #include <cerrno>
 #include <charconv>
 #include <cstdio>
+#include <filesystem>
 #include <string_view>
 
+#include "base/advice.hpp"
 #include "base/environment.hpp"
 #include "base/system_state.hpp"
+#include "verbatim/base/error_guide.hpp"
 
 namespace verbatim {
 namespace detail {
@@ -19,15 +22,23 @@ struct Explanation {
   const System& system;
   const Error& error;
   std::string text;
-
+  std::string remedy{};  ///< Where the causes do not tell it.
   std::size_t causes = 0;
 
   void add(std::string_view cause) {
     (text += "\n  - ") += cause;
     ++causes;
   }
+  void add_meaning(std::string_view meaning) { (text += "\n  ") += meaning; }
+  [[nodiscard]] std::string finish() && {
+    if (!remedy.empty()) (text += "\n  what to do: ") += remedy;
+    return std::move(text);
+  }
   [[nodiscard]] bool found_none() const { return causes == 0; }
   [[nodiscard]] bool in(std::string_view operation) const { return error.operation == operation; }
+  [[nodiscard]] bool of_verbs() const {
+    return std::string_view{error.operation}.starts_with("ibv_");
+  }
   [[nodiscard]] bool about(std::string_view field) const { return error.field == field; }
   [[nodiscard]] bool asked_the_system() const { return error.os_error != 0; }
 };
@@ -97,25 +108,40 @@ void explain_huge_pages(Explanation& to) {
   to.add(cause + ": raise it with `sysctl vm.nr_hugepages`, or use HugePages::transparent");
 }
 
+void explain_descriptors(Explanation& to) {
+  if (to.error.os_error == ENFILE) {
+    to.add("the files of the whole system are used up: raise it with `sysctl fs.file-max`");
+    return;
+  }
+  // Counting takes a descriptor itself. Without one, all that there may be are open.
+  const auto open = open_descriptors(to.system.root);
+  const std::uint64_t limit = to.system.max_descriptors;
+  std::string cause = open ? count_of(*open, "file descriptor is", "file descriptors are") + " open"
+                           : "this process has no file descriptor left";
+  if (limit != kUnlimited) cause += ", the limit is " + std::to_string(limit);
+  to.add(cause + ": raise it with `ulimit -n`; every context and channel needs some");
+}
+
+/// Objects of the software device take space in its directory.
+void explain_space(Explanation& to) {
+  const std::filesystem::path directory = to.system.root + to.system.soft_directory;
+  auto space = space_at(directory);
+  // Whoever could not even make it has left none behind.
+  if (!space && !to.of_verbs()) space = space_at(directory.parent_path());
+  if (space)
+    to.add("the software device's directory " + to.system.soft_directory + " has " +
+           format_bytes(space->free) + " of " + format_bytes(space->total) +
+           " free: make its file system larger (Docker: `--shm-size`), ask for shallower queues, "
+           "remove what else is there, or set VERBATIM_SOFT_DIR to another place");
+  if (to.of_verbs())
+    to.add("an adapter answers the same when it has no more objects of this kind: ask for less");
+}
+
 void explain_resources(Explanation& to) {
-  if (to.error.os_error == EMFILE || to.error.os_error == ENFILE) {
-    std::string cause =
-        count_of(open_descriptors(to.system.root), "file descriptor is", "file descriptors are") +
-        " open";
-    if (to.system.max_descriptors != kUnlimited)
-      cause += ", the limit is " + std::to_string(to.system.max_descriptors);
-    to.add(cause + ": raise it with `ulimit -n`; every context and channel needs some");
-    return;
-  }
-  if (to.error.os_error == ENOSPC) {
-    to.add(
-        "no space is left in the software device's directory (/dev/shm/verbatim-<uid>, or what "
-        "VERBATIM_SOFT_DIR names): make its file system larger (Docker: `--shm-size`), ask for "
-        "shallower queues, or remove what else is there");
-    return;
-  }
+  if (to.error.os_error == EMFILE || to.error.os_error == ENFILE) return explain_descriptors(to);
+  if (to.error.os_error == ENOSPC) return explain_space(to);
   if (to.about("huge pages")) return explain_huge_pages(to);
-  if (std::string_view{to.error.operation}.starts_with("ibv_")) explain_memlock(to);
+  if (to.of_verbs()) explain_memlock(to);
   explain_memory(to);
 }
 
@@ -152,7 +178,8 @@ void explain_missing_library(Explanation& to) {
 }
 
 void explain_permission(Explanation& to) {
-  if (to.in("ibv_reg_mr") || !to.asked_the_system()) return;  // The device was open already.
+  // What is registered is of a device that is open already.
+  if (to.in("ibv_reg_mr") || !to.asked_the_system() || !to.of_verbs()) return;
   const auto nodes = device_nodes(to.system.root);
   if (nodes.empty())
     to.add(
@@ -232,132 +259,80 @@ void explain_from_system(Explanation& to) {
 
 // ---- What can be said without looking -----------------------------------------------------------
 
-struct Advice {
-  Errc code;
-  std::string_view operation;  ///< "" for any.
-  std::string_view field;      ///< "" for any.
-  std::string_view text;
-};
+/// Who talks to a listener without being one of ours, by the first bytes.
+void explain_stranger(Explanation& to) {
+  if (to.error != Errc::malformed || !to.about("frame magic")) return;
+  std::string first;
+  for (int byte = 0; byte < 4; ++byte)
+    first += static_cast<char>(to.error.value >> (8 * byte) & 0xff);
+  static constexpr std::string_view kHttp[] = {"GET ", "POST", "HEAD", "PUT ", "OPTI", "PRI "};
+  if (std::ranges::find(kHttp, first) != std::end(kHttp))
+    to.add("an HTTP client (a browser, a health check) came to this port: give it another");
+  else if (first == "HTTP")
+    to.add("an HTTP server is at this address: the port is wrong");
+  else if (first.starts_with("\x16\x03"))
+    to.add("the other side speaks TLS: the port is wrong, or belongs to something else");
+  else if (first == "SSH-")
+    to.add("the other side speaks SSH: the port is wrong");
+  else if (first.starts_with("VB"))
+    to.add("the peer runs a release with another handshake: run the same on both sides");
+  else
+    to.add("the other side is no program of this library: a port scan, or the port is wrong");
+}
 
-/// The rows that match, in this order: special before general.
-constexpr Advice kAdvice[] = {
-    {Errc::invalid_argument, "ibv_modify_qp", "state",
-     "a queue pair goes RESET, INIT, RTR, RTS; from any of them to ERR, and back to RESET"},
-    {Errc::invalid_argument, "ibv_reg_mr", "access",
-     "remote_write and remote_atomic need local_write as well; a length of 0 is refused"},
-    {Errc::invalid_argument, "ibv_modify_qp", "",
-     "the attributes do not fit the change of state, or the path leads nowhere (GID index, port)"},
-    {Errc::out_of_resources, "pthread_create", "",
-     "the user has too many threads: raise it with `ulimit -u`"},
-    {Errc::limit_exceeded, "", "completion queue depth",
-     "the completion queue must hold what all its queue pairs can have in flight: make it deeper, "
-     "or let it grow (CompletionQueueGrowth::resize)"},
-    {Errc::not_found, "", "port", "ports count from 1"},
-    {Errc::not_found, "", "partition_key",
-     "the subnet manager did not make this port a member of that partition"},
-    {Errc::not_found, "", "gid_index",
-     "the GID table has no such entry, or it is empty: `rdma link`, `show_gids`"},
-    {Errc::not_found, "numa_node", "",
-     "the system does not say where the device is attached, as in most virtual machines"},
-    {Errc::not_found, "numa_available", "",
-     "libnuma.so.1 is not installed, or the kernel has no NUMA"},
-    {Errc::permission_denied, "ibv_reg_mr", "",
-     "the memory is mapped read-only, and the region asks for local_write: use "
-     "register_read_only()"},
-    {Errc::permission_denied, "", "access",
-     "the region or the queue pair was made without that right"},
-    {Errc::unsupported, "dlopen", "", "rdma-core is too old and lacks this function: upgrade it"},
-    {Errc::unsupported, "ibv_reg_dmabuf_mr", "",
-     "dmabuf regions need a kernel from 5.12 on and an adapter that can use them"},
-    {Errc::unsupported, "", "type",
-     "the device has no queue pairs of this type (iWARP needs rdma_cm, EFA has only SRD and UD)"},
-    {Errc::malformed, "parse_fault_plan", "",
-     "the plan (VERBATIM_SOFT_FAULTS) is at fault: items like drop@17x3, delay@5=2ms, rnr@9x2, "
-     "fail@4=12, port_down@30=5ms, overrun@6, remove@99 or call@3=ENOMEM, separated by ;"},
-    {Errc::malformed, "", "version",
-     "the peer runs a release with another version of the record: run the same on both sides"},
-    {Errc::malformed, "", "magic", "these bytes are no endpoint at all: is the stream in step?"},
-    {Errc::malformed, "", "length", "the record was cut short, or something follows it"},
-    {Errc::incompatible, "", "type", "one side is RC, UC or UD and the other is not"},
-    {Errc::incompatible, "", "transport",
-     "one side is on the built-in software device, the other on a real one; VERBATIM_DEVICE "
-     "chooses"},
-    {Errc::incompatible, "", "fabric_id",
-     "both sides are on software devices, but not on the same fabric"},
-    {Errc::incompatible, "", "link_layer", "one port is InfiniBand, the other Ethernet"},
-    {Errc::incompatible, "", "partition_key",
-     "the ports are in different partitions, or both are only limited members of the same"},
-    {Errc::incompatible, "", "gid",
-     "the ports have no kind of address in common: both need RoCEv2 with IPv4, both RoCEv2 with "
-     "IPv6, or both RoCEv1; an interface without an IP address has only a link-local one"},
-    {Errc::incompatible, "", "lid",
-     "a port has no LID: no subnet manager has configured it (start opensm somewhere)"},
-    {Errc::incompatible, "", "mtu", "the ports' MTUs differ: set the same on both"},
-    {Errc::incompatible, "", "nonce",
-     "the peer was restarted or its queue pair recycled: exchange endpoints again"},
-};
-
-/// What holds for a code whatever the case, where nothing better is known.
-constexpr Advice kGeneral[] = {
-    {Errc::permission_denied, "", "", "the call needs a right that this process does not have"},
-    {Errc::out_of_resources, "", "", "objects of this kind that are no longer needed hold it"},
-    {Errc::not_found, "", "", "the name or number is wrong, or the thing went away"},
-    {Errc::unsupported, "", "",
-     "this device, kernel or library cannot do it: Context::capabilities() says what it can"},
-    {Errc::would_block, "", "",
-     "the queue is full: take completions, then try again; or make the queue deeper"},
-    {Errc::busy, "", "", "something made from the object is still alive: destroy that first"},
-    {Errc::timed_out, "", "",
-     "nothing came before the deadline: the peer is gone, slow, or not connected yet"},
-    {Errc::not_ready, "", "", "wait for the state the call needs, or choose another port"},
-    {Errc::malformed, "", "", "the sender is no such peer, or the bytes were damaged on the way"},
-    {Errc::incompatible, "", "", "the two endpoints cannot be connected as they are"},
-    {Errc::forked, "", "",
-     "the device belongs to the process that opened it: open it again in this one, after fork()"},
-    {Errc::device_failed, "", "",
-     "the device or driver was reset, unplugged or broke: drop all its objects and open it again"},
-    {Errc::work_failed, "", "",
-     "the device or the peer refused the work, and the queue pair is in error: the status names "
-     "the "
-     "side; recycle() the channel to connect anew"},
-    {Errc::cancelled, "", "", "cancel() or a stop request ended the channel's work on purpose"},
-    {Errc::broken, "", "",
-     "an earlier failure ended the channel: cause() tells it; recycle() makes it usable again"},
-    {Errc::closed, "", "",
-     "the channel was closed or destroyed while the operation was on its way"},
-    {Errc::stale, "", "", "the result was taken before, or the scope of the operation has ended"},
-    {Errc::driver, "", "", "the kernel's log may say more: `dmesg | tail`"},
-};
+void explain_setting(Explanation& to) {
+  const std::string_view variable = to.error.operation;
+  if (variable.starts_with("VERBATIM_"))
+    to.add("the environment variable " + std::string{variable} + " " + to.error.field +
+           ": correct or unset it");
+}
 
 void add_limits(Explanation& to) {
   const auto& [code, os_error, operation, field, value, limit, name] = to.error;
   if (code == Errc::limit_exceeded)
     to.add(std::string{field} + " is " + std::to_string(value) + ", and " + std::to_string(limit) +
            " is the most there can be: ask for less");
-  if (code != Errc::invalid_argument || os_error == EFAULT) return;
+  if (code != Errc::invalid_argument || os_error == EFAULT || !to.found_none()) return;
   if (os_error == 0 && *field != '\0')
     to.add(std::string{field} + " is not acceptable as it is: fix the call");
   else
     to.add("the driver refuses an argument and does not say which: `dmesg | tail` may");
 }
 
-bool matches(const Advice& advice, const Explanation& to) {
-  return advice.code == to.error.code && (advice.operation.empty() || to.in(advice.operation)) &&
-         (advice.field.empty() || to.about(advice.field));
+void add_guide(Explanation& to, const ErrorGuide& guide) {
+  for (const auto cause : guide.causes()) to.add(cause);
+}
+
+/// The status knows why; what to do then holds for all of them.
+void explain_status(Explanation& to) {
+  const ErrorGuide& status = guide_to(status_of(to.error));
+  const ErrorGuide& code = guide_to(Errc::work_failed);
+  if (!status.meaning.empty()) to.add_meaning(status.meaning);
+  add_guide(to, status.causes().empty() ? code : status);
+  to.remedy = status.remedy;
+  if (!to.remedy.empty()) to.remedy += "; then ";
+  to.remedy += code.remedy;
+}
+
+void explain_generally(Explanation& to) {
+  const ErrorGuide& guide = guide_to(to.error.code);
+  add_guide(to, guide);
+  to.remedy = guide.remedy;
 }
 
 }  // namespace
 
 std::string explain_on(const System& system, const Error& error) {
   Explanation explanation{.system = system, .error = error, .text = to_string(error)};
+  if (error == Errc::work_failed) explain_status(explanation);
   explain_from_system(explanation);
-  for (const auto& advice : kAdvice)
-    if (matches(advice, explanation)) explanation.add(advice.text);
+  explain_stranger(explanation);
+  explain_setting(explanation);
+  for (const Advice& row : advice())
+    if (row.fits(error)) explanation.add(row.text);
   add_limits(explanation);
-  if (explanation.found_none())
-    for (const auto& advice : kGeneral)
-      if (matches(advice, explanation)) explanation.add(advice.text);
-  return std::move(explanation.text);
+  if (explanation.found_none()) explain_generally(explanation);
+  return std::move(explanation).finish();
 }
 
 }  // namespace detail

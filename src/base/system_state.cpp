@@ -3,6 +3,7 @@
 
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,6 +12,8 @@
 #include <filesystem>
 #include <fstream>
 #include <string_view>
+
+#include "base/environment.hpp"
 
 namespace verbatim::detail {
 namespace {
@@ -82,10 +85,13 @@ std::optional<MapsLine> parse_maps_line(const std::string& line) {
 
 }  // namespace
 
-System System::current() noexcept {
+System System::current() {
+  const char* const named = environment("VERBATIM_SOFT_DIR");
   return {.root = "",
           .memlock_bytes = soft_limit(RLIMIT_MEMLOCK),
-          .max_descriptors = soft_limit(RLIMIT_NOFILE)};
+          .max_descriptors = soft_limit(RLIMIT_NOFILE),
+          .soft_directory = named != nullptr ? std::string{named}
+                                             : "/dev/shm/verbatim-" + std::to_string(geteuid())};
 }
 
 std::optional<std::vector<std::string>> device_names(const std::string& root) {
@@ -143,8 +149,17 @@ bool may_lock_without_limit(const std::string& root) {
   return capabilities && (*capabilities >> kCapIpcLock & 1) != 0;
 }
 
-std::size_t open_descriptors(const std::string& root) {
-  return names_in(root + "/proc/self/fd").value_or(std::vector<std::string>{}).size();
+std::optional<std::size_t> open_descriptors(const std::string& root) {
+  const auto names = names_in(root + "/proc/self/fd");
+  if (!names) return std::nullopt;
+  return names->size();
+}
+
+std::optional<Space> space_at(const std::string& path) {
+  struct statvfs found{};
+  if (statvfs(path.c_str(), &found) != 0) return std::nullopt;
+  return Space{.free = std::uint64_t{found.f_bavail} * found.f_frsize,
+               .total = std::uint64_t{found.f_blocks} * found.f_frsize};
 }
 
 Mapping mapping_of(const std::string& root, std::uint64_t address, std::uint64_t length) {

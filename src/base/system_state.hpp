@@ -20,8 +20,9 @@ struct System {
   std::string root;  ///< "" for the real one.
   std::uint64_t memlock_bytes = kUnlimited;
   std::uint64_t max_descriptors = kUnlimited;
+  std::string soft_directory{};  ///< Where the software device has its files.
 
-  [[nodiscard]] static System current() noexcept;
+  [[nodiscard]] static System current();
 };
 
 /// /sys/class/infiniband, sorted. Empty without a device; nothing without the directory, which
@@ -57,7 +58,15 @@ struct HugePageState {
 /// Whether memory locks of this process are exempt from the limit (CAP_IPC_LOCK).
 [[nodiscard]] bool may_lock_without_limit(const std::string& root);
 
-[[nodiscard]] std::size_t open_descriptors(const std::string& root);
+/// Nothing where that cannot be read: for one, because there is no descriptor left to read it.
+[[nodiscard]] std::optional<std::size_t> open_descriptors(const std::string& root);
+
+struct Space {
+  std::uint64_t free = 0;
+  std::uint64_t total = 0;
+};
+/// Of the file system that `path` is on; nothing where there is no such file.
+[[nodiscard]] std::optional<Space> space_at(const std::string& path);
 
 /// What a byte range of this process consists of, by /proc/self/maps.
 struct Mapping {

@@ -3,8 +3,10 @@
 set(engine_sources
   base/check.cpp
   base/error.cpp
+  base/error_guide.cpp
   base/log.cpp
   base/transition_table.cpp
+  base/work_status.cpp
   soft/shared/biased_lock.cpp
   soft/shared/directory.cpp
   soft/shared/fault_guard.cpp

@@ -33,7 +33,7 @@ Error registration_failure(int os_error, std::span<std::byte> bytes) {
     return error.with_text(text.data());
   }
   rlimit memlock{};
-  if (error == Errc::out_of_resources && getrlimit(RLIMIT_MEMLOCK, &memlock) == 0 &&
+  if (os_error == ENOMEM && getrlimit(RLIMIT_MEMLOCK, &memlock) == 0 &&
       memlock.rlim_cur != RLIM_INFINITY)
     error.limit = memlock.rlim_cur;
   return error;

@@ -6,6 +6,7 @@
 //         that is truncated under its users.
 // Covers: soft/fault_guard.cpp
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <cerrno>
 #include <cstring>
@@ -15,6 +16,7 @@
 #include "survival/private_mounts.hpp"
 #include "survival/process.hpp"
 #include "survival/role.hpp"
+#include "verbatim/base/explain.hpp"
 #include "verbatim/provider/soft.hpp"
 
 namespace verbatim::test {
@@ -139,6 +141,8 @@ void expect_no_space(const Error& error) {
   EXPECT_TRUE(error == Errc::out_of_resources) << to_string(error);
   EXPECT_EQ(error.os_error, ENOSPC) << to_string(error);
   EXPECT_TRUE(to_string(error).contains(std::strerror(ENOSPC))) << to_string(error);
+  EXPECT_TRUE(explain(error).contains("the software device's directory /mnt/"))
+      << explain(error);
 }
 
 TEST(FullDirectory, ObjectsFailForWantOfSpace) {
@@ -176,6 +180,33 @@ TEST(FullDirectory, OpeningFailsForWantOfSpace) {
     const auto context = open_device({.name = "soft0"});
     ASSERT_FALSE(context);
     expect_no_space(context.error());
+  });
+}
+
+TEST(ReadOnlyDirectory, IsToldAsSuch) {
+  VERBATIM_CONTAINED(60s, [] {
+    own_mounts();
+    mount_tmpfs("/mnt", "mode=700,ro");
+    const SoftDirectory directory{"/mnt"};
+    const auto context = open_device({.name = "soft0"});
+    ASSERT_TRUE(context == Errc::permission_denied);
+    EXPECT_EQ(context.error().os_error, EROFS);
+    EXPECT_TRUE(explain(context.error()).contains("is on a read-only file system"))
+        << explain(context.error());
+  });
+}
+
+TEST(UsedUpDescriptors, AreToldAsSuch) {
+  const SoftDirectory directory;
+  VERBATIM_CONTAINED(60s, [] {
+    const Context context = open_context();
+    const rlimit few{.rlim_cur = 40, .rlim_max = 40};
+    ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+    while (open("/dev/null", O_RDONLY | O_CLOEXEC) >= 0) continue;
+    const auto channel = context.create_completion_channel();
+    ASSERT_TRUE(channel == Errc::out_of_resources);
+    EXPECT_TRUE(explain(channel.error()).contains("no file descriptor left, the limit is 40"))
+        << explain(channel.error());
   });
 }
 

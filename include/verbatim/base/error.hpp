@@ -12,6 +12,8 @@
 #include <string_view>
 #include <type_traits>
 
+#include "verbatim/base/work_status.hpp"
+
 namespace verbatim {
 
 /// One enumerator per decision that a caller can make.
@@ -30,7 +32,7 @@ enum class Errc : std::uint8_t {
   incompatible,       ///< Two sound endpoints cannot talk: `field` says on what they differ.
   forked,             ///< The object belongs to the parent process.
   device_failed,      ///< The device or one of its queues is broken: recreate.
-  work_failed,        ///< The device took the work and failed: `value` is its WorkStatus.
+  work_failed,        ///< The device took it and failed: status_of(); `limit` is the vendor code.
   cancelled,          ///< Somebody asked for it.
   broken,             ///< The channel failed before: its cause() says why.
   closed,             ///< The channel was closed before the work could finish.
@@ -63,6 +65,17 @@ static_assert(sizeof(Error) <= 64 && std::is_trivially_copyable_v<Error>);
 
 template <class T>
 using Result = std::expected<T, Error>;
+
+/// A result equals a code when it failed with it: `if (result == Errc::timed_out)`. For a code in a
+/// variable write `result.error() == code`. (By rvalue reference: std::expected compares itself
+/// with anything, and only so is this the better match.)
+template <class T>
+[[nodiscard]] constexpr bool operator==(const Result<T>& result, Errc&& expected) noexcept {
+  return !result.has_value() && result.error() == expected;
+}
+
+/// The status of a `work_failed`.
+[[nodiscard]] WorkStatus status_of(const Error& error) noexcept;
 
 /// The one mapping from errno to a decision.
 [[nodiscard]] Errc errc_from_errno(int os_error) noexcept;

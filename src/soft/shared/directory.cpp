@@ -21,6 +21,13 @@ Error refused(const char* why, const std::string& path) {
       .with_text(path);
 }
 
+/// The system's refusal to let us have the directory, or a file in it.
+Error cannot(const char* operation, int os_error, std::string_view path) {
+  Error error = os_failure(operation, os_error).with_text(path);
+  error.field = "soft directory";
+  return error;
+}
+
 /// What a byte of a segment file stands for: see the header.
 enum Byte : off_t { right_to_slot, life };
 
@@ -39,8 +46,7 @@ constexpr mode_t kMadeByUs = 01700;
 /// Owned by us, a real directory, closed to others: else somebody could feed us their bytes.
 Result<struct stat> inspect(const std::string& path) {
   struct stat info{};
-  if (lstat(path.c_str(), &info) != 0)
-    return std::unexpected(os_failure("lstat", errno).with_text(path));
+  if (lstat(path.c_str(), &info) != 0) return std::unexpected(cannot("lstat", errno, path));
   if (S_ISLNK(info.st_mode)) return std::unexpected(refused("is a symbolic link", path));
   if (!S_ISDIR(info.st_mode)) return std::unexpected(refused("is not a directory", path));
   if (info.st_uid != geteuid()) {
@@ -58,7 +64,7 @@ Result<struct stat> inspect(const std::string& path) {
 
 Result<struct stat> make_and_inspect(const std::string& path) {
   if (mkdir(path.c_str(), kMadeByUs) != 0 && errno != EEXIST)
-    return std::unexpected(os_failure("mkdir", errno).with_text(path));
+    return std::unexpected(cannot("mkdir", errno, path));
   return inspect(path);
 }
 
@@ -143,8 +149,7 @@ Result<ClaimedSlot> Directory::claim() const {
       if (mkdir(path_.c_str(), kMadeByUs) != 0 && errno != EEXIST) break;
       fd = ::open(segment_file(slot).text, kFlags, 0600);
     }
-    if (fd < 0)
-      return std::unexpected(os_failure("open", errno).with_text(segment_file(slot).text));
+    if (fd < 0) return std::unexpected(cannot("open", errno, segment_file(slot).text));
     if (!lock_file(fd, right_to_slot)) {
       ::close(fd);
       continue;

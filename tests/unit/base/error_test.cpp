@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <cerrno>
+#include <memory>
 #include <set>
 #include <string>
 #include <utility>
@@ -20,18 +21,28 @@ TEST(ErrcFromErrno, MapsEachErrnoToADecision) {
   };
   for (const Row& row : {
            Row{EINVAL, Errc::invalid_argument},
+           Row{ENAMETOOLONG, Errc::invalid_argument},
            Row{ENOMEM, Errc::out_of_resources},
            Row{EMFILE, Errc::out_of_resources},
            Row{ENFILE, Errc::out_of_resources},
            Row{ENOSPC, Errc::out_of_resources},
            Row{EAGAIN, Errc::out_of_resources},
+           Row{EDQUOT, Errc::out_of_resources},
+           Row{ENOBUFS, Errc::out_of_resources},
            Row{EACCES, Errc::permission_denied},
            Row{EPERM, Errc::permission_denied},
+           Row{EROFS, Errc::permission_denied},
            Row{ENOENT, Errc::not_found},
+           Row{ENOTDIR, Errc::not_found},
+           Row{EADDRNOTAVAIL, Errc::not_found},
+           Row{ENETUNREACH, Errc::not_found},
+           Row{EHOSTUNREACH, Errc::not_found},
            Row{ENOSYS, Errc::unsupported},
            Row{EPROTONOSUPPORT, Errc::unsupported},
            Row{EOPNOTSUPP, Errc::unsupported},
+           Row{EAFNOSUPPORT, Errc::unsupported},
            Row{EBUSY, Errc::busy},
+           Row{EADDRINUSE, Errc::busy},
            Row{ETIMEDOUT, Errc::timed_out},
            Row{ENODEV, Errc::device_failed},
            Row{EIO, Errc::driver},
@@ -53,6 +64,17 @@ TEST(Error, EqualsItsCodeOnly) {
   const Error error{.code = Errc::busy};
   EXPECT_TRUE(error == Errc::busy);
   EXPECT_TRUE(error != Errc::forked);
+}
+
+TEST(Result, EqualsTheCodeItFailedWith) {
+  const Result<int> late = std::unexpected(Error{.code = Errc::timed_out});
+  EXPECT_TRUE(late == Errc::timed_out);
+  EXPECT_TRUE(Errc::timed_out == late);
+  EXPECT_TRUE(late != Errc::busy);
+  Result<std::unique_ptr<int>> good;  // No value equals a code, not even one made of zeros.
+  EXPECT_FALSE(good == Errc::invalid_argument);
+  EXPECT_TRUE(Result<void>{} != Errc::invalid_argument);
+  EXPECT_TRUE(Result<void>{std::unexpected(Error{.code = Errc::busy})} == Errc::busy);
 }
 
 TEST(Error, NamesOfAllCodesDiffer) {
@@ -83,6 +105,37 @@ TEST(Error, LineTellsAZeroOnlyWhereItMayBeWrong) {
   EXPECT_EQ(to_string(argument), "allocate: invalid argument: length 0");
   const Error phrase{.code = Errc::not_found, .operation = "dlopen", .field = "no such file"};
   EXPECT_EQ(to_string(phrase), "dlopen: not found: no such file");
+}
+
+TEST(Error, LineNamesTheNumbersOfFailedWork) {
+  Error error{.code = Errc::work_failed,
+              .operation = "work request",
+              .field = "transport retry counter exceeded",
+              .value = 12,
+              .limit = 0x81};
+  EXPECT_EQ(to_string(error),
+            "work request: work failed: transport retry counter exceeded (status 12, vendor code "
+            "0x81)");
+  error.limit = 0;
+  error.field = "";
+  EXPECT_EQ(to_string(error),
+            "work request: work failed: transport retry counter exceeded (status 12)");
+}
+
+TEST(Error, StatusOfFailedWorkIsItsValue) {
+  EXPECT_EQ(status_of({.code = Errc::work_failed, .value = 13}), WorkStatus::rnr_retry_exceeded);
+  EXPECT_EQ(to_string(status_of({.code = Errc::work_failed, .value = 256})), "unknown status");
+}
+
+TEST(Error, LineShowsTheFirstBytesOfAStranger) {
+  Error error{.code = Errc::malformed,
+              .operation = "accept",
+              .field = "frame magic",
+              .value = 0x20544547,
+              .limit = 0x31464256};
+  EXPECT_EQ(to_string(error), "accept: malformed: frame magic \"GET \", not \"VBF1\"");
+  error.value = 0x01000316;
+  EXPECT_EQ(to_string(error), "accept: malformed: frame magic 0x1000316, not \"VBF1\"");
 }
 
 TEST(Error, TextIsCutAndAlwaysTerminated) {

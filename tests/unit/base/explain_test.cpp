@@ -1,19 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Goal: an explanation starts with the error and names the cause that this machine shows.
-// Method: machines made of a few files, one per cause.
+// Method: machines made of a few files, one per cause; a table of all pairs of code and errno.
+// Covers: base/advice.cpp
 #include "verbatim/base/explain.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
-#include <sstream>
+#include <set>
 #include <utility>
 
 #include "base/system_state.hpp"
 #include "support/fake_root.hpp"
+#include "verbatim/base/error_guide.hpp"
 
 namespace verbatim {
 namespace {
@@ -28,7 +31,10 @@ constexpr std::uint64_t kMiB = 1u << 20;
 class Explain : public testing::Test {
  protected:
   [[nodiscard]] std::string explain_here(const Error& error) const {
-    return explain_on({.root = root.path(), .memlock_bytes = memlock, .max_descriptors = 1024},
+    return explain_on({.root = root.path(),
+                       .memlock_bytes = memlock,
+                       .max_descriptors = 1024,
+                       .soft_directory = "/shm"},
                       error);
   }
 
@@ -46,14 +52,164 @@ Error registration(int os_error, std::uint64_t length) {
 TEST_F(Explain, StartsWithTheErrorAndGivesEachCodeACause) {
   for (unsigned code = 0; code <= std::to_underlying(Errc::driver); ++code) {
     const Error error{.code = static_cast<Errc>(code), .operation = "op", .field = "f"};
-    std::istringstream lines{explain_here(error)};
-    std::string line;
-    ASSERT_TRUE(std::getline(lines, line));
-    EXPECT_EQ(line, to_string(error));
-    unsigned causes = 0;
-    for (; std::getline(lines, line); ++causes) EXPECT_THAT(line, testing::StartsWith("  - "));
-    EXPECT_GE(causes, 1u) << to_string(error.code);
+    const std::string text = explain_here(error);
+    EXPECT_THAT(text, testing::StartsWith(to_string(error) + '\n'));
+    EXPECT_THAT(text, HasSubstr("\n  - ")) << to_string(error.code);
   }
+}
+
+/// Every errno that leads to a decision, and each that a call of ours turns into another one, with
+/// what tells its cause from that of the others.
+struct Pair {
+  Errc code;
+  int os_error;
+  const char* operation;
+  const char* field;
+  const char* cause;
+};
+constexpr Pair kPairs[] = {
+    {Errc::invalid_argument, EINVAL, "ibv_create_cq", "", "the driver refuses an argument"},
+    {Errc::invalid_argument, EINVAL, "ibv_modify_qp", "", "do not fit the change of state"},
+    {Errc::invalid_argument, EFAULT, "ibv_reg_mr", "length", "not (or no longer) mapped"},
+    {Errc::invalid_argument, ENAMETOOLONG, "mkdir", "soft directory", "the path is too long"},
+    {Errc::out_of_resources, ENOMEM, "ibv_reg_mr", "length", "memlock limit is 8 MiB"},
+    {Errc::out_of_resources, ENOMEM, "mmap", "huge pages", "HugePages::transparent"},
+    {Errc::out_of_resources, EMFILE, "eventfd", "", "no file descriptor left, the limit is 1024"},
+    {Errc::out_of_resources, ENFILE, "eventfd", "", "sysctl fs.file-max"},
+    {Errc::out_of_resources, ENOSPC, "fallocate", "shared memory bytes", "--shm-size"},
+    {Errc::out_of_resources, ENOSPC, "ibv_create_qp", "", "an adapter answers the same"},
+    {Errc::out_of_resources, EDQUOT, "open", "soft directory", "quota"},
+    {Errc::out_of_resources, ENOBUFS, "accept", "connection", "network buffers"},
+    {Errc::out_of_resources, EAGAIN, "pthread_create", "", "ulimit -u"},
+    {Errc::out_of_resources, EAGAIN, "mmap", "", "short of it for the moment"},
+    {Errc::permission_denied, EACCES, "ibv_open_device", "", "/dev/infiniband/uverbs"},
+    {Errc::permission_denied, EPERM, "ibv_open_device", "", "/dev/infiniband/uverbs"},
+    {Errc::permission_denied, EACCES, "ibv_reg_mr", "length", "register_read_only()"},
+    {Errc::permission_denied, EACCES, "mkdir", "soft directory", "may not write there"},
+    {Errc::permission_denied, EACCES, "Listener::open", "bind", "CAP_NET_BIND_SERVICE"},
+    {Errc::permission_denied, EROFS, "mkdir", "soft directory", "read-only file system"},
+    {Errc::not_found, ENOENT, "mkdir", "soft directory", "directory above it does not exist"},
+    {Errc::not_found, ENOTDIR, "mkdir", "soft directory", "a part of the path is a file"},
+    {Errc::not_found, EADDRNOTAVAIL, "Listener::open", "bind", "no interface of this machine"},
+    {Errc::not_found, ENETUNREACH, "dial", "connect", "no route leads to that network"},
+    {Errc::not_found, EHOSTUNREACH, "dial", "connect", "the host does not answer"},
+    {Errc::unsupported, ENOSYS, "ibv_x", "", "too old"},
+    {Errc::unsupported, EPROTONOSUPPORT, "ibv_x", "", "lacks the feature"},
+    {Errc::unsupported, EOPNOTSUPP, "ibv_reg_dmabuf_mr", "", "a kernel from 5.12 on"},
+    {Errc::unsupported, EAFNOSUPPORT, "dial", "connect", "no IPv6"},
+    {Errc::busy, EBUSY, "ibv_dealloc_pd", "", "is still alive"},
+    {Errc::busy, EADDRINUSE, "Listener::open", "bind", "another socket listens at this address"},
+    {Errc::timed_out, ETIMEDOUT, "dial", "connect", "a firewall drops the packets"},
+    {Errc::timed_out, ECONNREFUSED, "dial", "connect", "no program listens at this address"},
+    {Errc::closed, ECONNRESET, "dial", "our record", "the peer's program ended"},
+    {Errc::closed, EPIPE, "dial", "our record", "the peer's program ended"},
+    {Errc::closed, ECONNABORTED, "dial", "our record", "on this side of the network"},
+    {Errc::device_failed, ENODEV, "ibv_poll_cq", "", "reset or unplugged"},
+    {Errc::would_block, ENOMEM, "ibv_post_send", "", "completions that nobody has taken"},
+    {Errc::would_block, ENOSPC, "ibv_post_send", "", "completions that nobody has taken"},
+    {Errc::driver, EIO, "ibv_create_cq", "", "firmware failed"},
+    {Errc::driver, ENXIO, "ibv_create_cq", "", "driver was unloaded"},
+    {Errc::driver, EPROTO, "ibv_create_cq", "", "dmesg"},
+};
+
+TEST_F(Explain, TellsEachPairOfCodeAndErrnoItsOwnCause) {
+  root.make_directory("shm");
+  for (const Pair& pair : kPairs) {
+    const Error error{.code = pair.code,
+                      .os_error = pair.os_error,
+                      .operation = pair.operation,
+                      .field = pair.field};
+    EXPECT_THAT(explain_here(error), HasSubstr(pair.cause)) << to_string(error);
+  }
+}
+
+TEST_F(Explain, TableHoldsEveryErrnoThatLeadsToADecision) {
+  for (int os_error = 1; os_error < 134; ++os_error) {
+    const Errc code = errc_from_errno(os_error);
+    if (code == Errc::driver) continue;
+    EXPECT_TRUE(std::ranges::any_of(kPairs, [&](const Pair& pair) {
+      return pair.code == code && pair.os_error == os_error;
+    })) << os_error;
+  }
+}
+
+TEST_F(Explain, BlamesNothingElseForAnAddressInUse) {
+  const std::string text = explain_here(os_failure("Listener::open", EADDRINUSE));
+  EXPECT_THAT(text, Not(HasSubstr("alive")));
+  EXPECT_THAT(text, Not(HasSubstr("what to do")));  // The cause says it.
+}
+
+TEST_F(Explain, TellsTheSpaceInTheSoftDirectory) {
+  EXPECT_THAT(explain_here(os_failure("ibv_create_cq", ENOSPC)), Not(HasSubstr("/shm")));
+  EXPECT_THAT(explain_here(os_failure("fallocate", ENOSPC)), HasSubstr("/shm"));
+  root.make_directory("shm");
+  EXPECT_THAT(explain_here(os_failure("fallocate", ENOSPC)),
+              testing::ContainsRegex("directory /shm has [0-9.]+ [A-Za-z]+ of [0-9.]+ "));
+  EXPECT_THAT(explain_here(os_failure("ibv_reg_mr", ENOSPC)), Not(HasSubstr("larger regions")));
+}
+
+TEST_F(Explain, TellsWhoSpeaksAnotherProtocol) {
+  Error error{.code = Errc::malformed, .operation = "accept", .field = "frame magic"};
+  struct Row {
+    std::uint64_t first_bytes;  // Little-endian.
+    const char* cause;
+  };
+  for (const Row& row : {Row{0x20544547, "an HTTP client"}, Row{0x54534f50, "an HTTP client"},
+                         Row{0x50545448, "an HTTP server"}, Row{0x00010316, "speaks TLS"},
+                         Row{0x2d485353, "speaks SSH"}, Row{0x39464256, "another handshake"},
+                         Row{0xffffffff, "no program of this library"}}) {
+    error.value = row.first_bytes;
+    EXPECT_THAT(explain_here(error), HasSubstr(row.cause)) << row.first_bytes;
+  }
+  EXPECT_THAT(explain_here({.code = Errc::malformed, .field = "version", .value = 0x20544547}),
+              Not(HasSubstr("HTTP")));
+}
+
+TEST_F(Explain, TellsWhichSettingIsWrong) {
+  const Error error{.code = Errc::invalid_argument,
+                    .operation = "VERBATIM_SOFT_MODE",
+                    .field = "must be immediate or deferred"};
+  const std::string text = explain_here(error.with_text("later"));
+  EXPECT_THAT(text, HasSubstr("the environment variable VERBATIM_SOFT_MODE must be immediate or "
+                              "deferred: correct or unset it"));
+  EXPECT_THAT(text, Not(HasSubstr("fix the call")));
+}
+
+TEST_F(Explain, BadFaultPlanIsNobodyElsesFault) {
+  const Error error =
+      Error{.code = Errc::malformed, .operation = "parse_fault_plan", .field = "kind"}.with_text(
+          "x");
+  EXPECT_THAT(explain_here(error), HasSubstr("VERBATIM_SOFT_FAULTS"));
+  EXPECT_THAT(explain_here(error), Not(HasSubstr("the sender")));
+}
+
+// ---- Work that failed ---------------------------------------------------------------------------
+
+Error failed_work(WorkStatus status, std::uint32_t vendor_code = 0) {
+  return {.code = Errc::work_failed,
+          .operation = "work request",
+          .field = guide_to(status).name.data(),
+          .value = static_cast<std::uint64_t>(status),
+          .limit = vendor_code};
+}
+
+TEST_F(Explain, GivesEachStatusItsOwnCausesAndWhatToDo) {
+  std::set<std::string> texts;
+  for (std::size_t i = 1; i < guide_to_statuses().size(); ++i) {
+    const auto status = static_cast<WorkStatus>(i);
+    const std::string text = explain_here(failed_work(status));
+    EXPECT_THAT(text, HasSubstr(guide_to(status).meaning));
+    for (const auto cause : guide_to(status).causes()) EXPECT_THAT(text, HasSubstr(cause));
+    EXPECT_THAT(text, HasSubstr("\n  what to do: " + std::string{hint_of(status)}));
+    EXPECT_THAT(text, HasSubstr("recycle()"));
+    EXPECT_TRUE(texts.insert(text).second);
+  }
+}
+
+TEST_F(Explain, UnknownStatusHasACauseToo) {
+  const std::string text = explain_here({.code = Errc::work_failed, .value = 4000});
+  EXPECT_THAT(text, testing::StartsWith("work failed: unknown status (status 4000)\n  - "));
+  EXPECT_THAT(text, HasSubstr("\n  what to do: recycle()"));
 }
 
 TEST_F(Explain, TellsTheMemlockLimitAndTheNeed) {

@@ -20,7 +20,8 @@ TEST(SystemState, EmptyMachineHasNothing) {
   EXPECT_TRUE(device_nodes(root.path()).empty());
   EXPECT_FALSE(huge_pages(root.path()));
   EXPECT_FALSE(may_lock_without_limit(root.path()));
-  EXPECT_EQ(open_descriptors(root.path()), 0u);
+  EXPECT_EQ(open_descriptors(root.path()), std::nullopt);
+  EXPECT_FALSE(space_at(root.path() + "/none"));
   EXPECT_FALSE(mapping_of(root.path(), 0x1000, 0x1000).first_unmapped);
 }
 
@@ -97,6 +98,13 @@ TEST(SystemState, CountsDescriptors) {
   const test::FakeRoot root;
   for (const char* name : {"0", "1", "2"}) root.write(std::string{"proc/self/fd/"} + name, "");
   EXPECT_EQ(open_descriptors(root.path()), 3u);
+}
+
+TEST(SystemState, KnowsTheSpaceOfAFileSystem) {
+  const auto space = space_at("/dev/shm");
+  ASSERT_TRUE(space);
+  EXPECT_GT(space->total, 0u);
+  EXPECT_LE(space->free, space->total);
 }
 
 TEST(SystemState, FindsTheFirstHoleInARange) {
