@@ -30,7 +30,7 @@ Result<void> CompletionQueueState::reserve(std::uint32_t entries) {
 }
 
 Result<void> CompletionQueueState::reserve_locked(std::uint32_t entries) {
-  const std::uint64_t needed = std::uint64_t{reserved} + stale.load() + entries;
+  const std::uint64_t needed = std::uint64_t{reserved} + stale.count() + entries;
   if (needed > depth) {
     if (growth == CompletionQueueGrowth::fixed || needed > UINT32_MAX)
       return std::unexpected(Error{.code = Errc::limit_exceeded,
@@ -48,7 +48,7 @@ void CompletionQueueState::release(std::uint32_t entries, bool used) noexcept {
   const std::lock_guard lock{mutex};
   reserved -= entries;
   // Some drivers leave completions of a destroyed queue pair in the queue until they are polled.
-  if (used) stale.fetch_add(entries);
+  if (used) stale.add(entries);
 }
 
 Result<void> CompletionQueueState::reserve_shared(const void* queue, std::uint32_t entries) {
@@ -76,7 +76,7 @@ void CompletionQueueState::release_shared(const void* queue, std::uint32_t entri
 Result<void> CompletionQueueState::resize(std::uint32_t wanted) {
   VERBATIM_TRY(raw.context().usable("ibv_resize_cq"));
   const std::lock_guard lock{mutex};
-  const std::uint64_t needed = std::uint64_t{reserved} + stale.load();
+  const std::uint64_t needed = std::uint64_t{reserved} + stale.count();
   if (wanted < needed)
     return std::unexpected(Error{.code = Errc::busy,
                                  .operation = "ibv_resize_cq",
@@ -113,12 +113,12 @@ CompletionQueue::CompletionQueue(std::shared_ptr<detail::CompletionQueueState> s
 Result<std::size_t> CompletionQueue::poll_nothing(detail::CompletionQueueState& state, int count,
                                                   std::span<Completion> out) noexcept {
   // Another thread may have destroyed a queue pair since the look that found nothing. Only a look
-  // that began after its entries were counted can tell that they are gone, so look once more; and
-  // take off what was counted before, not what is added meanwhile.
-  if (const std::uint32_t left = state.stale.load(); count == 0 && left != 0) {
+  // that began after its entries were counted can tell that they are gone, so look once more.
+  if (count == 0 && state.stale.count() != 0) {
+    const std::uint64_t left = state.stale.left();
     ibv_cq* const raw = state.raw.get();
     count = raw->context->ops.poll_cq(raw, room_in(out), wc(out));
-    if (count == 0 && !out.empty()) state.stale.fetch_sub(left);  // Without room: no look at all.
+    if (count == 0 && !out.empty()) state.stale.gone(left);  // Without room: no look at all.
   }
   if (count >= 0) return static_cast<std::size_t>(count);
   if (state.raw.context().fork.in_child())
@@ -170,6 +170,13 @@ std::uint32_t CompletionQueue::reserved() const noexcept {
 Result<void> CompletionQueue::resize(std::uint32_t depth) { return state_->resize(depth); }
 EventFlags CompletionQueue::events() const noexcept {
   return EventFlags::from_bits(state_->marks.load());
+}
+
+Context CompletionQueue::context() const noexcept { return Context{state_->raw.context_ptr()}; }
+
+std::string to_string(const CompletionQueue& queue) {
+  return std::string{detail::name_of_object(queue.raw_).text.data()} + ", depth " +
+         std::to_string(queue.depth()) + ", " + std::to_string(queue.reserved()) + " reserved";
 }
 
 Result<CompletionQueue> Context::create_completion_queue(

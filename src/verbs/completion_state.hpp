@@ -32,6 +32,29 @@ struct CompletionChannelState {
   [[nodiscard]] Result<bool> sleep(std::chrono::steady_clock::time_point deadline) const;
 };
 
+/// Entries of a completion queue that nobody has reserved any more and that may still be in it.
+/// Both sums only rise, so that any number of threads may poll while others destroy queue pairs.
+class StaleEntries {
+ public:
+  /// After a queue pair was destroyed.
+  void add(std::uint32_t entries) noexcept { left_.fetch_add(entries); }
+  [[nodiscard]] std::uint64_t count() const noexcept {
+    const std::uint64_t gone = gone_.load();  // First: it never overtakes the other.
+    return left_.load() - gone;
+  }
+  /// Before a look into the queue: what to tell gone() if the look finds nothing.
+  [[nodiscard]] std::uint64_t left() const noexcept { return left_.load(); }
+  void gone(std::uint64_t left) noexcept {
+    std::uint64_t known = gone_.load();
+    while (known < left && !gone_.compare_exchange_weak(known, left)) {
+    }
+  }
+
+ private:
+  std::atomic<std::uint64_t> left_{0};
+  std::atomic<std::uint64_t> gone_{0};
+};
+
 struct CompletionQueueState {
   CompletionQueueState(std::shared_ptr<CompletionChannelState> on, Handle<ibv_cq> handle,
                        CompletionQueueGrowth growth_policy);
@@ -51,9 +74,8 @@ struct CompletionQueueState {
   const CompletionQueueGrowth growth;
   std::atomic<bool> signal{false};
   EventMarks marks{0};
-  /// Entries that destroyed queue pairs may have left: added after the destruction, taken off by
-  /// the thread that polls, when a look that began later found nothing.
-  std::atomic<std::uint32_t> stale{0};
+  /// Entries that destroyed queue pairs may have left.
+  StaleEntries stale;
 
   mutable std::mutex mutex;  // Guards what follows.
   std::uint32_t depth;

@@ -11,6 +11,7 @@
 #include "verbatim/base/log.hpp"
 #include "verbatim/base/try.hpp"
 #include "verbs/context_state.hpp"
+#include "verbs/life_log.hpp"
 
 namespace verbatim {
 namespace detail {
@@ -65,11 +66,11 @@ Capabilities capabilities_of(const ibv_device& device, const ibv_device_attr_ex&
   return capabilities;
 }
 
+}  // namespace
+
 std::string_view name_of(const ibv_context* raw) noexcept {
   return {raw->device->name, strnlen(raw->device->name, sizeof raw->device->name)};
 }
-
-}  // namespace
 
 void log_teardown(const char* operation, int os_error) noexcept {
   if (log_enabled()) log(LogLevel::error, to_string(os_failure(operation, os_error)));
@@ -77,12 +78,17 @@ void log_teardown(const char* operation, int os_error) noexcept {
 
 OpenDevice::~OpenDevice() {
   if (abandoned) return;
+  const ObjectName name = log_enabled() ? name_of_object(raw) : ObjectName{};
   if (const int failed = provider.close_device(raw))
     log_teardown("ibv_close_device", os_error_of(failed));
+  else if (name.text.front() != '\0')
+    log_life("closed", name);
 }
 
-ContextState::ContextState(const Provider& table, ibv_context* context, ContextOptions options)
-    : device{table, context},
+ContextState::ContextState(const Provider& table, Device from, ibv_context* context,
+                           ContextOptions options)
+    : origin(std::move(from)),
+      device{table, context},
       provider(table),
       raw(context),
       transport(table.transport(context->device)),
@@ -95,20 +101,21 @@ ContextState::~ContextState() {
   device.abandoned = true;
 }
 
-Result<Context> ContextState::open(const Provider& table, ibv_device* device,
+Result<Context> ContextState::open(const Provider& table, Device origin, ibv_device* device,
                                    ContextOptions options) {
   ibv_context* const raw = table.open_device(device);
   if (raw == nullptr) {
     const Error failure = os_failure("ibv_open_device", errno).with_text(device->name);
     return std::unexpected(table.open_failure().value_or(failure));
   }
-  auto state = std::make_shared<ContextState>(table, raw, std::move(options));
+  auto state = std::make_shared<ContextState>(table, std::move(origin), raw, std::move(options));
   ibv_device_attr_ex attributes{};
   if (const int failed = table.query_device(raw, &attributes))
     return std::unexpected(os_failure("ibv_query_device", os_error_of(failed)));
   state->capabilities = capabilities_of(*device, attributes);
   state->guid = {.bytes =
                      std::bit_cast<std::array<std::uint8_t, 8>>(table.get_device_guid(device))};
+  if (log_enabled()) log_life("opened", name_of_object(raw));
   return Context{std::move(state)};
 }
 
@@ -178,6 +185,7 @@ Result<std::vector<PartitionKey>> ContextState::query_partition_keys(std::uint8_
 Context::Context(std::shared_ptr<detail::ContextState> state) noexcept : state_(std::move(state)) {}
 
 std::string_view Context::name() const noexcept { return detail::name_of(state_->raw); }
+const Device& Context::device() const noexcept { return state_->origin; }
 Guid Context::guid() const noexcept { return state_->guid; }
 Transport Context::transport() const noexcept { return state_->transport; }
 std::uint64_t Context::fabric_id() const noexcept {

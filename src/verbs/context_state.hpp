@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "provider/fork_guard.hpp"
 #include "verbatim/base/error.hpp"
@@ -27,6 +28,9 @@ using ContextPtr = std::shared_ptr<ContextState>;
 
 void log_teardown(const char* operation, int os_error) noexcept;
 
+/// The name that the device has in the system.
+[[nodiscard]] std::string_view name_of(const ibv_context* raw) noexcept;
+
 /// Closes the device when all else of the context is gone.
 struct OpenDevice {
   const Provider& provider;
@@ -36,13 +40,13 @@ struct OpenDevice {
 };
 
 struct ContextState {
-  ContextState(const Provider& table, ibv_context* context, ContextOptions options);
+  ContextState(const Provider& table, Device from, ibv_context* context, ContextOptions options);
   ~ContextState();
   ContextState(const ContextState&) = delete;
   ContextState& operator=(const ContextState&) = delete;
 
-  [[nodiscard]] static Result<Context> open(const Provider& table, ibv_device* device,
-                                            ContextOptions options);
+  [[nodiscard]] static Result<Context> open(const Provider& table, Device origin,
+                                            ibv_device* device, ContextOptions options);
   /// `forked` in a child; every control call asks first.
   [[nodiscard]] Result<void> usable(const char* operation) const noexcept {
     if (fork.in_child())
@@ -53,7 +57,8 @@ struct ContextState {
   [[nodiscard]] Result<std::vector<GidEntry>> query_gid_table(std::uint8_t port) const;
   [[nodiscard]] Result<std::vector<PartitionKey>> query_partition_keys(std::uint8_t port) const;
 
-  OpenDevice device;  // First: closed after everything that uses it.
+  const Device origin;  // First: its list outlives what was opened from it.
+  OpenDevice device;    // Then: closed after everything that uses it.
   const Provider& provider;
   ibv_context* const raw;
   Capabilities capabilities;

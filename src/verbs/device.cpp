@@ -59,7 +59,7 @@ Guid Device::guid() const noexcept {
 Transport Device::transport() const noexcept { return provider_->transport(raw_); }
 
 Result<Context> Device::open(ContextOptions options) const {
-  return detail::ContextState::open(*provider_, raw_, std::move(options));
+  return detail::ContextState::open(*provider_, *this, raw_, std::move(options));
 }
 
 Result<std::vector<Device>> list_devices(const Provider& provider) {

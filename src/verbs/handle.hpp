@@ -3,12 +3,15 @@
 /// \file The owner of one raw verbs object, whatever its kind.
 ///
 /// Destroys the object through the table it came from, and logs if that fails: a destructor has
-/// nobody to tell. In a forked child it does nothing: the object is the parent's.
+/// nobody to tell. At level debug the log also gets what is created and destroyed. In a forked
+/// child it does nothing: the object is the parent's.
 #include <memory>
 #include <utility>
 
 #include "verbatim/base/error.hpp"
+#include "verbatim/base/log.hpp"
 #include "verbs/context_state.hpp"
+#include "verbs/life_log.hpp"
 
 namespace verbatim::detail {
 
@@ -18,7 +21,9 @@ class Handle {
   using Destroy = int (*)(Raw*);
 
   Handle(ContextPtr context, Raw* raw, Destroy destroy, const char* operation) noexcept
-      : context_(std::move(context)), raw_(raw), destroy_(destroy), operation_(operation) {}
+      : context_(std::move(context)), raw_(raw), destroy_(destroy), operation_(operation) {
+    if (log_enabled()) log_life("created", name_of_object(raw_));
+  }
   Handle(Handle&& other) noexcept
       : context_(std::move(other.context_)),
         raw_(std::exchange(other.raw_, nullptr)),
@@ -26,14 +31,15 @@ class Handle {
         operation_(other.operation_) {}
   Handle& operator=(Handle&&) = delete;
   ~Handle() {
-    if (raw_ == nullptr || context_->fork.in_child()) return;
-    if (const int failed = destroy_(raw_)) log_teardown(operation_, os_error_of(failed));
+    if (const int failed = destroy_now()) log_teardown(operation_, failed);
   }
 
   /// Destroys it now: 0, or the errno with which the device refused. The object stays then.
   [[nodiscard]] int destroy_now() noexcept {
     if (raw_ == nullptr || context_->fork.in_child()) return 0;
+    const ObjectName name = log_enabled() ? name_of_object(raw_) : ObjectName{};
     if (const int failed = destroy_(raw_)) return os_error_of(failed);
+    if (name.text.front() != '\0') log_life("destroyed", name);
     raw_ = nullptr;
     return 0;
   }

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #include "verbatim/verbs/queue_pair.hpp"
 
+#include <array>
 #include <cerrno>
+#include <cstdio>
 
 #include "provider/fork_guard.hpp"
 #include "verbatim/base/try.hpp"
@@ -148,6 +150,16 @@ Result<AddressHandle> QueuePair::address_handle(const Endpoint& peer) const {
 
 namespace {
 
+/// Also of one that was moved from or destroyed: whoever prints it wants to know that.
+std::string describe(const detail::QueuePairObject* object) {
+  if (object == nullptr) return "queue pair, moved from";
+  std::string text = to_string(object->endpoint.type);
+  if (object->raw.get() == nullptr) return text + " queue pair, destroyed";
+  text += ' ';
+  text += detail::name_of_object(object->raw.get()).text.data();
+  return text + " port " + std::to_string(object->port.number);
+}
+
 Result<void> destroy(detail::QueuePairObject& object) {
   object.raw.context().events.remove(object.raw.get());  // An event must not find it half gone.
   if (const int failed = object.raw.destroy_now())
@@ -156,6 +168,24 @@ Result<void> destroy(detail::QueuePairObject& object) {
 }
 
 }  // namespace
+
+std::string to_string(const PreparedQueuePair& queue_pair) {
+  const auto* const object = queue_pair.state_.get();
+  const bool there = object != nullptr && object->raw.get() != nullptr;
+  return describe(object) + (there ? ", not connected" : "");
+}
+
+std::string to_string(const QueuePair& queue_pair) {
+  const auto* const object = queue_pair.state_.get();
+  std::string text = describe(object);
+  if (object == nullptr || object->raw.get() == nullptr ||
+      object->options.type == QueuePairType::unreliable_datagram)
+    return text;
+  std::array<char, 16> peer{};
+  std::snprintf(peer.data(), peer.size(), ", to 0x%06x",
+                std::to_underlying(object->agreement.remote_queue_pair));
+  return text += peer.data();
+}
 
 Result<void> QueuePair::destroy() { return verbatim::destroy(*state_); }
 Result<void> PreparedQueuePair::destroy() { return verbatim::destroy(*state_); }

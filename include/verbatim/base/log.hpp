@@ -3,7 +3,8 @@
 /// \file The library never prints: it hands lines to a sink, which is silent until you set one.
 ///
 /// Only control calls log, each failure once, where it was decided. Destructors, which cannot
-/// return an error, log what they could not tear down.
+/// return an error, log what they could not tear down. At level debug the log gets every verbs
+/// object that is created or destroyed, by name.
 #include <cstdint>
 #include <string_view>
 

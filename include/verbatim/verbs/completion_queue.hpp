@@ -8,7 +8,9 @@
 /// place in the send queue before its completion is polled: with raw posts, poll before posting on.
 ///
 /// Ownership: a cheap, shared handle. Keeps its Context alive; queue pairs keep it alive.
-/// Threads:   poll() and wait() from one thread at a time; creation and destruction from any.
+/// Threads:   any, also several at once: each completion goes to one of those who poll. The verbs
+///            make polling safe on every device; most take a lock of the driver's for it. wait()
+///            and arm() from one thread at a time (see completion_channel.hpp).
 /// Hot path:  poll() neither allocates, locks, nor makes a system call.
 #include <infiniband/verbs.h>
 
@@ -18,6 +20,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 
 #include "verbatim/base/annotations.hpp"
 #include "verbatim/base/error.hpp"
@@ -28,6 +31,7 @@
 
 namespace verbatim {
 
+class Context;
 class QueuePair;
 
 namespace detail {
@@ -74,6 +78,7 @@ class CompletionQueue {
   /// Whether `CompletionChannel::wait` has seen an event of this queue since the last call.
   [[nodiscard]] bool take_signal() noexcept;
 
+  [[nodiscard]] Context context() const noexcept;
   [[nodiscard]] std::uint32_t depth() const noexcept;     ///< As the device made it.
   [[nodiscard]] std::uint32_t reserved() const noexcept;  ///< By queue pairs and shared queues.
   /// Makes the queue deeper (or shallower, not below what is reserved).
@@ -86,6 +91,7 @@ class CompletionQueue {
   friend class QueuePair;
   friend struct detail::QueuePairObject;
   friend struct UnsafeAccess;
+  friend std::string to_string(const CompletionQueue& queue);
   static constexpr std::size_t kMaxBatch = std::numeric_limits<int>::max();
 
   explicit CompletionQueue(std::shared_ptr<detail::CompletionQueueState> state) noexcept;
@@ -104,5 +110,8 @@ class CompletionQueue {
   ibv_cq* raw_;
   std::shared_ptr<detail::CompletionQueueState> state_;
 };
+
+/// "completion queue 3 on mlx5_0, depth 256, 192 reserved".
+[[nodiscard]] std::string to_string(const CompletionQueue& queue);
 
 }  // namespace verbatim

@@ -61,6 +61,8 @@ struct Capabilities {
 
 class Context {
  public:
+  /// What was opened.
+  [[nodiscard]] const Device& device() const noexcept;
   [[nodiscard]] std::string_view name() const noexcept;
   [[nodiscard]] Guid guid() const noexcept;
   [[nodiscard]] Transport transport() const noexcept;
@@ -93,6 +95,7 @@ class Context {
   friend class Device;
   friend struct detail::ContextState;
   friend class ProtectionDomain;
+  friend class CompletionQueue;
   friend struct UnsafeAccess;
   explicit Context(std::shared_ptr<detail::ContextState> state) noexcept;
   std::shared_ptr<detail::ContextState> state_;

@@ -2,10 +2,12 @@
 #pragma once
 /// \file Finding a device and opening it.
 ///
-/// Ownership: a Device keeps the list it came from alive; an opened Context needs neither.
+/// Ownership: a Device keeps the list it came from alive, and an opened Context its Device.
 /// Threads:   any.
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -30,6 +32,18 @@ struct Guid {
   [[nodiscard]] bool is_reserved() const noexcept;   ///< All zero: the device has none.
   friend bool operator==(const Guid&, const Guid&) noexcept = default;
 };
+
+}  // namespace verbatim
+
+/// For unordered containers.
+template <>
+struct std::hash<verbatim::Guid> {
+  [[nodiscard]] std::size_t operator()(const verbatim::Guid& guid) const noexcept {
+    return std::hash<std::uint64_t>{}(guid.value());
+  }
+};
+
+namespace verbatim {
 
 /// As `0c42:a103:0012:3456`, the way ibv_devices prints it.
 [[nodiscard]] std::string to_string(const Guid& guid);

@@ -8,12 +8,17 @@
 /// has completed.
 ///
 /// Ownership: move-only; keeps its domain and completion queues alive.
-/// Threads:   one at a time.
+/// Threads:   posting, and asking for what does not change, from several at once: the verbs make
+///            posting safe on every device (most take a lock of the driver's for it), and each
+///            thread's requests keep their order. Preparing, connecting, reset(), destroy(), moving
+///            and the destructor are for one thread, while no other uses the queue pair.
+///            move_to_error() from any, also while others post.
 #include <infiniband/verbs.h>
 
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "verbatim/base/error.hpp"
 #include "verbatim/base/ids.hpp"
@@ -73,6 +78,7 @@ class QueuePair {
  private:
   friend class PreparedQueuePair;
   friend struct UnsafeAccess;
+  friend std::string to_string(const QueuePair& queue_pair);
   explicit QueuePair(std::unique_ptr<detail::QueuePairObject> state) noexcept;
 
   ibv_qp* raw_;
@@ -84,6 +90,11 @@ class QueuePair {
   bool atomics_ = false;
   std::unique_ptr<detail::QueuePairObject> state_;
 };
+
+/// "RC queue pair 0x000040 on mlx5_0 port 1, to 0x000041".
+[[nodiscard]] std::string to_string(const QueuePair& queue_pair);
+/// "RC queue pair 0x000040 on mlx5_0 port 1, not connected".
+[[nodiscard]] std::string to_string(const PreparedQueuePair& queue_pair);
 
 class PreparedQueuePair {
  public:
@@ -107,6 +118,7 @@ class PreparedQueuePair {
  private:
   friend class QueuePair;
   friend struct UnsafeAccess;
+  friend std::string to_string(const PreparedQueuePair& queue_pair);
   explicit PreparedQueuePair(std::unique_ptr<detail::QueuePairObject> state) noexcept;
   std::unique_ptr<detail::QueuePairObject> state_;
 };

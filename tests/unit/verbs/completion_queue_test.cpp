@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "support/named_error.hpp"
@@ -27,6 +28,17 @@ TEST_F(CompletionQueueTest, HasTheDepthThatTheDeviceMade) {
   EXPECT_EQ(make_queue(open(), 100).depth(), 100u);
   knobs.extra_depth = 28;
   EXPECT_EQ(make_queue(open(), 100).depth(), 128u);
+}
+
+TEST_F(CompletionQueueTest, TellsItsContextAndItself) {
+  const Bench bench(open(), 300);
+  EXPECT_EQ(bench.queue.context().name(), "null0");
+  const auto prepared = require(bench.prepare());
+  const std::string text = to_string(bench.queue);
+  EXPECT_TRUE(text.starts_with("completion queue ")) << text;
+  EXPECT_TRUE(text.ends_with(" on null0, depth " + std::to_string(bench.queue.depth()) + ", " +
+                             std::to_string(bench.queue.reserved()) + " reserved"))
+      << text;
 }
 
 TEST_F(CompletionQueueTest, StartsEmptyAndUnreserved) {

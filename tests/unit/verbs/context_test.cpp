@@ -2,6 +2,7 @@
 // Goal: a context tells exactly what its device said, names the port that it cannot use, and lives
 //       as long as anything made from it, in whatever order handles are dropped.
 // Method: devices and ports of the test's making, on the null provider.
+// Covers: verbs/life_log.cpp
 #include "verbatim/verbs/context.hpp"
 
 #include <gtest/gtest.h>
@@ -9,6 +10,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <functional>
 #include <memory>
@@ -339,7 +341,7 @@ TEST_F(ContextTest, LivesAsLongAsAnythingMadeFromIt) {
   EXPECT_EQ(require(queue_pair->query_state()), QueuePairState::ready_to_send);
   EXPECT_EQ(buffer->bytes().size(), 10u);
   queue_pair.reset();
-  EXPECT_EQ(live(), 4);  // Context, domain, memory and its registration.
+  EXPECT_EQ(live(), 5);  // List, context, domain, memory and its registration.
   buffer.reset();
   EXPECT_EQ(live(), 0);
 }
@@ -402,6 +404,39 @@ TEST_F(ContextTest, WhatCannotBeTornDownIsLogged) {
   set_log_sink(before);
   EXPECT_NE(logged.find("ibv_dealloc_pd: busy"), std::string::npos) << logged;
   EXPECT_NE(logged.find("ibv_close_device: driver"), std::string::npos) << logged;
+}
+
+TEST_F(ContextTest, LifeOfEveryObjectIsLogged) {
+  static std::string lines;
+  lines.clear();
+  const LogSink before = set_log_sink([](LogLevel level, std::string_view line) noexcept {
+    if (level == LogLevel::debug) (lines += line) += '\n';
+  });
+  std::string number;
+  {
+    const Bench bench(open());
+    const auto channel = require(bench.context.create_completion_channel());
+    const auto shared = require(bench.domain.create_shared_receive_queue({.max_requests = 4}));
+    const auto handle = require(bench.domain.create_address_handle({.remote_lid = Lid{3}}));
+    std::array<std::byte, 100> memory{};
+    const auto region = require(bench.domain.register_local(memory));
+    const auto prepared = require(bench.prepare());
+    char text[16];
+    std::snprintf(text, sizeof text, "0x%06x", std::to_underlying(prepared.number()));
+    number = text;
+  }
+  set_log_sink(before);
+  for (const std::string& object :
+       {"queue pair " + number + " on null0", std::string{"completion queue "},
+        std::string{"completion channel "}, std::string{"shared receive queue "},
+        std::string{"address handle "}, std::string{"protection domain "},
+        std::string{"memory region "}}) {
+    EXPECT_TRUE(lines.contains("created " + object)) << object << '\n' << lines;
+    EXPECT_TRUE(lines.contains("destroyed " + object)) << object << '\n' << lines;
+  }
+  EXPECT_TRUE(lines.starts_with("opened device null0\n")) << lines;
+  EXPECT_TRUE(lines.ends_with("closed device null0\n")) << lines;
+  EXPECT_TRUE(lines.contains(" on null0 (100 bytes)\n")) << lines;
 }
 
 TEST_F(ContextTest, ObjectsThatTheDeviceRefusesKeepTheErrno) {

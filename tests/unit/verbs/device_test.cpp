@@ -13,6 +13,7 @@
 #include <cerrno>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "support/named_error.hpp"
@@ -44,6 +45,14 @@ TEST(Guid, IsReservedWhenZero) {
   EXPECT_TRUE(Guid{}.is_reserved());
   EXPECT_FALSE(Guid::from_value(1).is_reserved());
   EXPECT_FALSE(Guid::from_value(std::uint64_t{1} << 63).is_reserved());
+}
+
+TEST(Guid, IsAKeyOfUnorderedContainers) {
+  std::unordered_map<Guid, int> map;
+  for (int i = 0; i < 100; ++i) map[Guid::from_value(kGuid + static_cast<unsigned>(i))] = i;
+  EXPECT_EQ(map.size(), 100u);
+  EXPECT_EQ(map.at(Guid::from_value(kGuid + 7)), 7);
+  EXPECT_NE(std::hash<Guid>{}(Guid::from_value(1)), std::hash<Guid>{}(Guid::from_value(2)));
 }
 
 TEST(Guid, ComparesByValue) {
@@ -114,7 +123,7 @@ TEST_F(DeviceTest, AnOldErrnoIsNotTheListings) {
   EXPECT_TRUE(succeeds(list_devices(table)));
 }
 
-TEST_F(DeviceTest, KeepTheirListAliveAndAContextNeedsNeither) {
+TEST_F(DeviceTest, KeepTheirListAliveAndAContextKeepsItsDevice) {
   std::optional<Context> context;
   {
     std::optional<Device> kept;
@@ -126,8 +135,11 @@ TEST_F(DeviceTest, KeepTheirListAliveAndAContextNeedsNeither) {
     EXPECT_EQ(live(), 1);  // The list.
     context = require(kept->open());
   }
-  EXPECT_EQ(live(), 1);  // The context.
+  EXPECT_EQ(live(), 2);  // The list and the context.
   EXPECT_EQ(context->name(), "null0");
+  EXPECT_EQ(context->device().name(), "null0");
+  EXPECT_EQ(context->device().guid(), context->guid());
+  EXPECT_EQ(require(context->device().open()).name(), "null0");
   EXPECT_TRUE(succeeds(context->query_port(1)));
 }
 
@@ -163,7 +175,7 @@ TEST_F(DeviceTest, ThatCannotBeQueriedIsClosedAgain) {
 TEST_F(DeviceTest, CanBeOpenedTwice) {
   const Context first = open();
   const Context second = open();
-  EXPECT_EQ(live(), 2);
+  EXPECT_EQ(live(), 4);  // Each with the list it was found in.
 }
 
 }  // namespace

@@ -9,7 +9,9 @@
 
 #include <array>
 #include <cerrno>
+#include <cstdio>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -371,6 +373,30 @@ TEST_F(QueuePairTest, RawModifyNamesWhatDoesNotBelong) {
 }
 
 // ---- Ownership
+
+TEST_F(QueuePairTest, TellsWhatItIs) {
+  const Bench bench(open());
+  auto prepared = require(bench.prepare());
+  char number[16];
+  std::snprintf(number, sizeof number, "0x%06x", std::to_underlying(prepared.number()));
+  const std::string name = std::string{"RC queue pair "} + number + " on null0 port 1";
+  EXPECT_EQ(to_string(prepared), name + ", not connected");
+  QueuePair queue_pair = loop_back(std::move(prepared));
+  EXPECT_EQ(to_string(queue_pair), name + ", to " + number);
+  EXPECT_EQ(to_string(prepared),
+            "queue pair, moved from");  // NOLINT(bugprone-use-after-move): the point
+  require(queue_pair.destroy());
+  EXPECT_EQ(to_string(queue_pair), "RC queue pair, destroyed");
+}
+
+TEST_F(QueuePairTest, DatagramTellsNoPeer) {
+  const Bench bench(open());
+  const QueuePair queue_pair = require(require(bench.prepare([](QueuePairOptions& options) {
+                                         options.type = QueuePairType::unreliable_datagram;
+                                       })).activate());
+  EXPECT_TRUE(to_string(queue_pair).starts_with("UD queue pair 0x")) << to_string(queue_pair);
+  EXPECT_TRUE(to_string(queue_pair).ends_with(" on null0 port 1")) << to_string(queue_pair);
+}
 
 TEST_F(QueuePairTest, MovesWithAllItKnows) {
   const Bench bench(open());
