@@ -27,15 +27,15 @@ vb::Result<void> run() {
 
   Slot out{.sequence = 7, .text = {"written by the peer"}};
   Slot in{};
-  const auto out_region = VERBATIM_TRY(domain.register_local(std::span{&out, 1}));
-  const auto in_region = VERBATIM_TRY(domain.register_local(std::span{&in, 1}));
+  const auto out_region = VERBATIM_TRY(domain.register_local(out));
+  const auto in_region = VERBATIM_TRY(domain.register_local(in));
   // Bounds are checked here; through a span without remote_read the read would not compile.
-  VERBATIM_TRY(left.write(out_region.gather(std::span{&out, 1}), ring[3]));
-  VERBATIM_TRY(left.read(in_region.scatter(std::span{&in, 1}), ring[3]));
+  VERBATIM_TRY(left.write(out_region.gather(out), ring[3]));
+  VERBATIM_TRY(left.read(in_region.scatter(in), ring[3]));
   // [/one_sided]
   const std::uint64_t sequence = 8;
-  const auto word = VERBATIM_TRY(domain.register_read_only(std::span{&sequence, 1}));
-  VERBATIM_TRY(left.write(word.gather(std::span{&sequence, 1}), ring[3].field(&Slot::sequence)));
+  const auto word = VERBATIM_TRY(domain.register_read_only(sequence));
+  VERBATIM_TRY(left.write(word.gather(sequence), ring[3].field(&Slot::sequence)));
   const auto seen = window.load_acquire<std::uint64_t>(3 * sizeof(Slot));
   std::printf("slot 3 read back: %llu \"%s\"; its sequence now: %llu\n",
               static_cast<unsigned long long>(in.sequence), in.text.data(),

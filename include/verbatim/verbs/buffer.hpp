@@ -9,8 +9,10 @@
 /// Threads:   one at a time.
 #include <cstddef>
 #include <memory>
+#include <ranges>
 #include <source_location>
 #include <span>
+#include <type_traits>
 #include <utility>
 
 #include "verbatim/base/annotations.hpp"
@@ -41,6 +43,12 @@ struct BufferBlock {
   MemoryRegion region;
 };
 }  // namespace detail
+
+/// What a Buffer can be seen as. Not pointers and views: what they point to is elsewhere.
+template <class T>
+concept BufferElement =
+    std::is_object_v<T> && std::is_trivially_copyable_v<T> && !std::is_const_v<T> &&
+    !std::is_pointer_v<T> && !std::ranges::view<T> && alignof(T) <= 64;
 
 struct BufferOptions {
   HugePages huge_pages = HugePages::off;
@@ -91,6 +99,23 @@ class VERBATIM_CONSUMABLE Buffer {
     return {block_->data, block_->size};
   }
   void bytes() && = delete;
+
+  /// The bytes as objects of type T, as many as fit. Those of a new buffer are all zero, whatever
+  /// the members' initializers say.
+  template <BufferElement T>
+      VERBATIM_UNCONSUMED_ONLY [[nodiscard]] std::span<T> as(Where where = Where::current()) &
+      VERBATIM_LIFETIMEBOUND {
+    const std::span<std::byte> all = bytes(where);
+    return {reinterpret_cast<T*>(all.data()), all.size() / sizeof(T)};
+  }
+  template <BufferElement T>
+  VERBATIM_UNCONSUMED_ONLY [[nodiscard]] std::span<const T> as(
+      Where where = Where::current()) const& VERBATIM_LIFETIMEBOUND {
+    const std::span<const std::byte> all = bytes(where);
+    return {reinterpret_cast<const T*>(all.data()), all.size() / sizeof(T)};
+  }
+  template <class T>
+  void as() && = delete;
 
   /// The registration of the whole buffer.
   VERBATIM_UNCONSUMED_ONLY [[nodiscard]] const MemoryRegion& region(

@@ -12,6 +12,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <ranges>
 #include <span>
 #include <type_traits>
@@ -77,6 +78,10 @@ template <class Element>
 class ElementList<Element, std::dynamic_extent> {
  public:
   ElementList(std::span<const Element> elements) noexcept : elements_(elements) {}
+  /// Any list with a name: a vector, say.
+  template <std::ranges::contiguous_range R>
+    requires std::same_as<std::ranges::range_value_t<R>, Element>
+  ElementList(R& elements) noexcept : elements_(elements) {}
   [[nodiscard]] std::size_t size() const noexcept { return elements_.size(); }
   [[nodiscard]] const Element* data() const noexcept { return elements_.data(); }
 
@@ -89,6 +94,13 @@ template <class R>
 concept ByteLikeRange = std::ranges::contiguous_range<R> && std::ranges::sized_range<R> &&
                         std::is_trivially_copyable_v<std::ranges::range_value_t<R>>;
 
+/// One object that is its bytes. A pointer is not: its bytes mean nothing elsewhere.
+template <class T>
+concept ByteLikeObject =
+    std::is_object_v<T> && std::is_trivially_copyable_v<T> && !std::ranges::range<T> &&
+    !std::is_pointer_v<T> && !std::is_member_pointer_v<T> && !std::is_null_pointer_v<T> &&
+    !std::same_as<std::remove_cv_t<T>, GatherElement>;
+
 /// A container named by an lvalue, as opposed to a view: what it holds lives as long as its name.
 template <class R>
 concept NamedContainer = ByteLikeRange<R> && !std::ranges::borrowed_range<std::remove_cv_t<R>>;
@@ -98,4 +110,29 @@ template <class R>
 concept DyingContainer = ByteLikeRange<R> && !std::is_lvalue_reference_v<R> &&
                          !std::ranges::borrowed_range<std::remove_cvref_t<R>>;
 
+/// A container or one object, named by an lvalue.
+template <class R>
+concept NamedMemory = NamedContainer<R> || ByteLikeObject<R>;
+
+/// A container or one object that is about to die.
+template <class R>
+concept DyingMemory = DyingContainer<R> || (!std::is_lvalue_reference_v<R> &&
+                                            ByteLikeObject<std::remove_reference_t<R>>);
+
+namespace detail {
+
+/// The one object as a list of itself; a container as it is.
+template <class R>
+[[nodiscard]] constexpr auto as_span(R& memory) noexcept {
+  if constexpr (std::ranges::range<R>)
+    return std::span{memory};
+  else
+    return std::span<R, 1>{std::addressof(memory), 1};
+}
+
+template <class R>
+inline constexpr bool kIsConstMemory =
+    std::is_const_v<typename decltype(as_span(std::declval<R&>()))::element_type>;
+
+}  // namespace detail
 }  // namespace verbatim

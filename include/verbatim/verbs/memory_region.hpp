@@ -54,8 +54,9 @@ class MemoryRegion {
   /// What a peer needs to reach this memory; an error if no remote right was given.
   [[nodiscard]] Result<RemoteMemoryRegion> remote() const noexcept;
 
-  // Memory that a request reads. Outside the region: a programming error, always checked.
-  template <NamedContainer R>
+  // Memory that a request reads: a container, one object, or a span. Outside the region: a
+  // programming error, always checked.
+  template <NamedMemory R>
   [[nodiscard]] VERBATIM_HOT GatherElement gather(R& x VERBATIM_LIFETIMEBOUND,
                                                   Where where = Where::current()) const {
     return checked<GatherElement>(bytes_of(x), max_gather_, "gather(): outside the region", where);
@@ -65,19 +66,19 @@ class MemoryRegion {
                                                   Where where = Where::current()) const {
     return checked<GatherElement>(bytes_of(x), max_gather_, "gather(): outside the region", where);
   }
-  template <DyingContainer R>
+  template <DyingMemory R>
   GatherElement gather(R&&) const {
-    static_assert(!DyingContainer<R>,
+    static_assert(!DyingMemory<R>,
                   "verbatim: gather() of a temporary: it would die before the device reads it; "
                   "name it first");
     std::unreachable();
   }
 
   // Memory that a request fills.
-  template <NamedContainer R>
+  template <NamedMemory R>
   [[nodiscard]] VERBATIM_HOT ScatterElement scatter(R& x VERBATIM_LIFETIMEBOUND,
                                                     Where where = Where::current()) const {
-    refuse_const<std::ranges::range_reference_t<R>>();
+    refuse_const<std::remove_reference_t<R>>();
     return checked<ScatterElement>(bytes_of(x), max_scatter_,
                                    "scatter(): outside the region, or the region is read-only",
                                    where);
@@ -85,38 +86,40 @@ class MemoryRegion {
   template <class T, std::size_t N>
   [[nodiscard]] VERBATIM_HOT ScatterElement scatter(std::span<T, N> x VERBATIM_LIFETIMEBOUND,
                                                     Where where = Where::current()) const {
-    refuse_const<T&>();
+    refuse_const<std::span<T>>();
     return checked<ScatterElement>(bytes_of(x), max_scatter_,
                                    "scatter(): outside the region, or the region is read-only",
                                    where);
   }
-  template <DyingContainer R>
+  template <DyingMemory R>
   ScatterElement scatter(R&&) const {
-    static_assert(!DyingContainer<R>,
+    static_assert(!DyingMemory<R>,
                   "verbatim: scatter() into a temporary: it would die before the device fills it; "
                   "name it first");
     std::unreachable();
   }
 
   // The same with the violation as an error: for bounds that come from input.
-  template <ByteLikeRange R>
+  template <class R>
+    requires ByteLikeRange<R> || ByteLikeObject<std::remove_reference_t<R>>
   [[nodiscard]] Result<GatherElement> try_gather(R&& x VERBATIM_LIFETIMEBOUND) const {
-    static_assert(!DyingContainer<R>, "verbatim: try_gather() of a temporary: name it first");
+    static_assert(!DyingMemory<R>, "verbatim: try_gather() of a temporary: name it first");
     return tried<GatherElement>(bytes_of(x), length_, "gather");
   }
   template <class T, std::size_t N>
   [[nodiscard]] Result<GatherElement> try_gather(std::span<T, N> x VERBATIM_LIFETIMEBOUND) const {
     return tried<GatherElement>(bytes_of(x), length_, "gather");
   }
-  template <ByteLikeRange R>
+  template <class R>
+    requires ByteLikeRange<R> || ByteLikeObject<std::remove_reference_t<R>>
   [[nodiscard]] Result<ScatterElement> try_scatter(R&& x VERBATIM_LIFETIMEBOUND) const {
-    static_assert(!DyingContainer<R>, "verbatim: try_scatter() into a temporary: name it first");
-    refuse_const<std::ranges::range_reference_t<R>>();
+    static_assert(!DyingMemory<R>, "verbatim: try_scatter() into a temporary: name it first");
+    refuse_const<std::remove_reference_t<R>>();
     return tried<ScatterElement>(bytes_of(x), writable_length(), "scatter");
   }
   template <class T, std::size_t N>
   [[nodiscard]] Result<ScatterElement> try_scatter(std::span<T, N> x VERBATIM_LIFETIMEBOUND) const {
-    refuse_const<T&>();
+    refuse_const<std::span<T>>();
     return tried<ScatterElement>(bytes_of(x), writable_length(), "scatter");
   }
 
@@ -127,7 +130,7 @@ class MemoryRegion {
   }
   template <class T, std::size_t N>
   [[nodiscard]] ScatterElement scatter_unchecked(std::span<T, N> x) const noexcept {
-    refuse_const<T&>();
+    refuse_const<std::span<T>>();
     return element<ScatterElement>(bytes_of(x));
   }
 
@@ -155,15 +158,15 @@ class MemoryRegion {
   MemoryRegion(std::unique_ptr<detail::RegionState> state, std::uint64_t base, std::uint64_t length,
                AccessFlags access) noexcept;
 
-  template <class Reference>
+  template <class R>
   static constexpr void refuse_const() noexcept {
-    static_assert(!std::is_const_v<std::remove_reference_t<Reference>>,
+    static_assert(!detail::kIsConstMemory<R>,
                   "verbatim: scatter() into const memory: the device writes there");
   }
   template <class R>
   static Range bytes_of(R& x) noexcept {
-    const auto size = std::ranges::size(x) * sizeof(std::ranges::range_value_t<R>);
-    return {reinterpret_cast<std::uintptr_t>(std::ranges::data(x)), size};
+    const auto all = detail::as_span(x);
+    return {reinterpret_cast<std::uintptr_t>(all.data()), all.size_bytes()};
   }
   /// An address below the base wraps to a huge offset, so one compare covers both ends.
   static bool inside(std::uint64_t offset, std::uint64_t size, std::uint64_t length) noexcept {

@@ -4,8 +4,10 @@
 ///
 /// Ownership: a cheap, shared handle. Keeps its Context alive; what is made from it keeps it.
 /// Threads:   any.
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <span>
 #include <utility>
@@ -46,41 +48,50 @@ class ProtectionDomain {
 
   /// Registered memory that the buffer owns. `bytes` must not be 0.
   [[nodiscard]] Result<Buffer> allocate(std::size_t bytes, BufferOptions options = {}) const;
+  /// Room for `count` objects of type T, all bytes zero: see Buffer::as().
+  template <BufferElement T>
+  [[nodiscard]] Result<Buffer> allocate(std::size_t count, BufferOptions options = {}) const {
+    // More than there is: the call says so, with a number that shows it.
+    const std::size_t most = std::numeric_limits<std::size_t>::max() / sizeof(T);
+    return allocate(std::min(count, most) * sizeof(T), options);
+  }
   /// Memory of our own that peers may use with `remote` rights.
   [[nodiscard]] Result<SharedRegion> allocate_shared(std::size_t bytes, AccessFlags remote,
                                                      BufferOptions options = {}) const;
 
-  /// Borrowed memory for local use: `range` must outlive the region.
-  template <NamedContainer R>
+  /// Borrowed memory for local use, a container, one object or a span: it must outlive the region.
+  template <NamedMemory R>
   [[nodiscard]] Result<MemoryRegion> register_local(R& range VERBATIM_LIFETIMEBOUND) const {
-    return register_bytes(std::as_writable_bytes(std::span{range}), Access::local_write);
+    static_assert(!detail::kIsConstMemory<R>,
+                  "verbatim: register_local() of const memory: use register_read_only()");
+    return register_bytes(std::as_writable_bytes(detail::as_span(range)), Access::local_write);
   }
   template <class T, std::size_t N>
   [[nodiscard]] Result<MemoryRegion> register_local(
       std::span<T, N> range VERBATIM_LIFETIMEBOUND) const {
     return register_bytes(std::as_writable_bytes(range), Access::local_write);
   }
-  template <DyingContainer R>
+  template <DyingMemory R>
   Result<MemoryRegion> register_local(R&&) const {
-    static_assert(!DyingContainer<R>,
+    static_assert(!DyingMemory<R>,
                   "verbatim: register_local() of a temporary: name it, it must outlive the region");
     std::unreachable();
   }
 
   /// Borrowed memory that the device only reads; the mapping itself may be read-only.
-  template <NamedContainer R>
+  template <NamedMemory R>
   [[nodiscard]] Result<MemoryRegion> register_read_only(
       const R& range VERBATIM_LIFETIMEBOUND) const {
-    return register_bytes(writable(std::as_bytes(std::span{range})), {});
+    return register_bytes(writable(std::as_bytes(detail::as_span(range))), {});
   }
   template <class T, std::size_t N>
   [[nodiscard]] Result<MemoryRegion> register_read_only(
       std::span<T, N> range VERBATIM_LIFETIMEBOUND) const {
     return register_bytes(writable(std::as_bytes(range)), {});
   }
-  template <DyingContainer R>
+  template <DyingMemory R>
   Result<MemoryRegion> register_read_only(R&&) const {
-    static_assert(!DyingContainer<R>,
+    static_assert(!DyingMemory<R>,
                   "verbatim: register_read_only() of a temporary: name it, it must outlive the "
                   "region");
     std::unreachable();
@@ -93,11 +104,11 @@ class ProtectionDomain {
       AccessFlags remote = Access::remote_read | Access::remote_write) const {
     return share_borrowed(std::as_writable_bytes(range), remote);
   }
-  template <NamedContainer R>
+  template <NamedMemory R>
   [[nodiscard]] Result<SharedRegion> register_shared(
       R& range VERBATIM_LIFETIMEBOUND,
       AccessFlags remote = Access::remote_read | Access::remote_write) const {
-    return share_borrowed(std::as_writable_bytes(std::span{range}), remote);
+    return share_borrowed(std::as_writable_bytes(detail::as_span(range)), remote);
   }
 
   /// Borrowed memory with flags of the caller's choice, passed to the device as they are.

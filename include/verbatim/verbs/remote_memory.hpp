@@ -173,8 +173,17 @@ class RemoteSpan {
 /// A 64-bit word of a peer for atomics: aligned, or it does not exist.
 class RemoteAtomic {
  public:
+  /// A bare region is taken at its word, and the peer's device checks.
   [[nodiscard]] static Result<RemoteAtomic> at(const RemoteMemoryRegion& region,
                                                std::uint64_t offset = 0) noexcept;
+  /// An element of a RemoteSpan or a field of one: the right is in its type.
+  template <class T, AccessFlags Rights>
+  [[nodiscard]] static Result<RemoteAtomic> at(const RemoteRef<T, Rights>& word) noexcept {
+    static_assert(Rights.has(Access::remote_atomic),
+                  "verbatim: atomic on remote memory without Access::remote_atomic");
+    static_assert(sizeof(T) == 8, "verbatim: atomics work on words of 8 bytes");
+    return at(word.region());
+  }
   [[nodiscard]] const RemoteMemoryRegion& region() const noexcept { return region_; }
 
  private:

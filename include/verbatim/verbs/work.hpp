@@ -123,6 +123,9 @@ template <class... Rest>
 Datagram(GatherElement, const AddressHandle&, Rest...) -> Datagram<1>;
 template <std::size_t N, class... Rest>
 Datagram(std::array<GatherElement, N>, const AddressHandle&, Rest...) -> Datagram<N>;
+template <class... Rest>
+Datagram(std::span<const GatherElement>, const AddressHandle&, Rest...)
+    -> Datagram<std::dynamic_extent>;
 
 template <std::size_t N>
 struct Receive {
@@ -169,6 +172,8 @@ template <std::size_t N, class From>
 Read(std::array<ScatterElement, N>, From, ReadOptions) -> Read<N>;
 template <class From>
 Read(std::span<const ScatterElement>, From) -> Read<std::dynamic_extent>;
+template <class From>
+Read(std::span<const ScatterElement>, From, ReadOptions) -> Read<std::dynamic_extent>;
 
 /// Writes `swap` if the remote word equals `compare`. The 8-byte element gets the old value, in
 /// host order.

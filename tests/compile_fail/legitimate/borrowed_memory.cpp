@@ -3,6 +3,7 @@
 // memory of the closure. Compiled only.
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <utility>
@@ -75,6 +76,43 @@ void handed_on(Scope& scope, const MemoryRegion& region, std::array<std::byte, 6
 void handed_on_to(Channel& channel, const MemoryRegion& region) {
   std::array<std::byte, 64> bytes{};
   static_cast<void>(channel.scope([&](Scope& scope) { handed_on(scope, region, bytes); }));
+}
+
+void one_object(Channel& channel, const ProtectionDomain& domain) {
+  struct Record {
+    std::uint64_t number;
+    std::array<char, 8> name;
+  };
+  Record record{.number = 7, .name = {}};
+  const auto region = domain.register_local(record);
+  if (!region) return;
+  static_cast<void>(channel.send(region->gather(record)));
+  static_cast<void>(channel.receive(region->scatter(record.number)));
+  static_cast<void>(channel.scope([&](Scope& scope) {
+    static_cast<void>(scope.post(Receive{region->scatter(record)}));
+    scope.post_detached(Send{region->gather(record.name)});
+  }));
+}
+void lists(QueuePair& queue_pair, const MemoryRegion& region, const RemoteMemoryRegion& remote) {
+  std::array<std::byte, 64> bytes{};
+  const std::vector<GatherElement> from(3, region.gather(bytes));
+  std::vector<ScatterElement> into;
+  into.push_back(region.scatter(bytes));
+  static_cast<void>(unsafe::post(queue_pair, Send{from}, WrId{1}));
+  static_cast<void>(unsafe::post(queue_pair, Write{from, remote}, WrId{2}));
+  static_cast<void>(unsafe::post(queue_pair, Read{into, remote, {.fenced = true}}, WrId{3}));
+  static_cast<void>(unsafe::post(queue_pair, Receive{into}, WrId{4}));
+}
+void typed(Buffer& buffer, const RemoteMemoryRegion& remote) {
+  struct Slot {
+    std::uint64_t sequence = 0;  // Initializers do no harm.
+    std::array<std::uint32_t, 2> values{};
+  };
+  for (Slot& slot : buffer.as<Slot>()) ++slot.sequence;
+  static_cast<void>(buffer.as<std::array<char, 16>>().size());
+  constexpr auto kRights = Access::remote_read | Access::remote_atomic;
+  const auto slots = RemoteSpan<Slot, kRights>::of(remote);
+  static_cast<void>(RemoteAtomic::at(slots[3].field(&Slot::sequence)));
 }
 
 struct Session {

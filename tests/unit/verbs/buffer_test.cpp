@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <limits>
 #include <optional>
 #include <string>
 #include <utility>
@@ -52,6 +53,46 @@ TEST_F(BufferTest, LendsItsBytes) {
   const Buffer& constant = buffer;
   EXPECT_EQ(constant.with([](std::span<const std::byte> bytes) { return bytes[3]; }), std::byte{7});
   EXPECT_EQ(constant.bytes()[3], std::byte{7});
+}
+
+struct Slot {
+  std::uint64_t sequence;
+  std::uint32_t values[3];
+};
+
+TEST_F(BufferTest, HoldsObjects) {
+  const ProtectionDomain domain = require(open().allocate_domain());
+  Buffer buffer = require(domain.allocate<Slot>(10));
+  EXPECT_EQ(buffer.size(), 10 * sizeof(Slot));
+  const std::span<Slot> slots = buffer.as<Slot>();
+  ASSERT_EQ(slots.size(), 10u);
+  EXPECT_EQ(slots[9].sequence, 0u);
+  slots[9].sequence = 77;
+  const Buffer& constant = buffer;
+  static_assert(std::is_same_v<decltype(constant.as<Slot>()), std::span<const Slot>>);
+  EXPECT_EQ(constant.as<Slot>()[9].sequence, 77u);
+  EXPECT_EQ(std::bit_cast<ibv_sge>(buffer.region().gather(slots.last(1))).length, sizeof(Slot));
+}
+
+TEST_F(BufferTest, TailThatIsNoWholeObjectIsCutOff) {
+  Buffer buffer = make(sizeof(Slot) + 5);
+  EXPECT_EQ(buffer.as<Slot>().size(), 1u);
+  EXPECT_EQ(buffer.as<char>().size(), sizeof(Slot) + 5);
+}
+
+TEST_F(BufferTest, TooManyObjectsAreRefused) {
+  const ProtectionDomain domain = require(open().allocate_domain());
+  constexpr std::size_t kMost = std::numeric_limits<std::size_t>::max();
+  for (const std::size_t count : {kMost, kMost / sizeof(Slot) + 1, kMost / 2})
+    EXPECT_TRUE(fails_with(domain.allocate<Slot>(count), Errc::limit_exceeded)) << count;
+  EXPECT_TRUE(fails_with(domain.allocate<Slot>(0), Errc::invalid_argument));
+}
+
+TEST_F(BufferTest, MovedAwayHoldsNoObjects) {
+  const ThrowingContracts contracts;
+  Buffer buffer = make(64);
+  const Buffer taken = std::move(buffer);
+  EXPECT_THROW(static_cast<void>(buffer.as<Slot>()), ContractViolation);  // NOLINT: the point
 }
 
 TEST_F(BufferTest, IsNotForPeers) {

@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cerrno>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -259,6 +260,36 @@ TEST_F(LedgerTest, AQueuePairDestroyedDuringAnEmptyPollStaysCounted) {
   EXPECT_TRUE(fails_with(prepare(bench), Errc::limit_exceeded));
   poll_empty(bench.queue);
   EXPECT_TRUE(succeeds(prepare(bench)));
+}
+
+CompletionQueue* other_poller = nullptr;
+
+// Two threads poll, and both find that nothing is left: it is taken off once, and what a queue pair
+// leaves in between stays counted.
+TEST_F(LedgerTest, TwoPollersTakeWhatIsGoneOffOnce) {
+  Bench bench(open(), 128);
+  static_cast<void>(require(prepare(bench)));  // And gone.
+  static int looks;
+  static std::function<void()> in_between;
+  looks = 0;
+  other_poller = &bench.queue;
+  in_between = [&] { static_cast<void>(require(prepare(bench))); };
+  static auto poll = unsafe::native(bench.context)->ops.poll_cq;
+  unsafe::native(bench.context)->ops.poll_cq = [](ibv_cq* queue, int room, ibv_wc* out) {
+    const int found = poll(queue, room, out);
+    if (++looks == 2) {  // The second look, which is to prove it.
+      std::array<Completion, 1> nothing;
+      EXPECT_EQ(require(other_poller->poll(nothing)), 0u);
+      in_between();
+    }
+    return found;
+  };
+  poll_empty(bench.queue);
+  EXPECT_TRUE(fails_naming(prepare(bench), Errc::limit_exceeded, "completion queue depth",
+                           {.value = 256, .limit = 128}));
+  poll_empty(bench.queue);
+  EXPECT_TRUE(succeeds(prepare(bench)));
+  in_between = {};
 }
 
 TEST_F(LedgerTest, PollingWithoutRoomProvesNothing) {

@@ -60,6 +60,57 @@ TEST_F(MemoryRegionTest, TellsWhatWasRegistered) {
   EXPECT_EQ(unsafe::lkey(region), LocalKey{unsafe::native(region)->lkey});
 }
 
+struct Record {
+  std::uint64_t number;
+  std::array<char, 12> name;
+};
+
+TEST_F(MemoryRegionTest, OneObjectIsItsBytes) {
+  Record record{};
+  const auto address = reinterpret_cast<std::uintptr_t>(&record);
+  const MemoryRegion region = require(domain.register_local(record));
+  EXPECT_EQ(region.address(), address);
+  EXPECT_EQ(region.length(), sizeof record);
+  EXPECT_EQ(region.access(), AccessFlags{Access::local_write});
+  const ibv_sge whole = raw(region.gather(record));
+  EXPECT_EQ(whole.addr, address);
+  EXPECT_EQ(whole.length, sizeof record);
+  const ibv_sge number = raw(region.scatter(record.number));
+  EXPECT_EQ(number.addr, address);
+  EXPECT_EQ(number.length, 8u);
+  const ibv_sge name = raw(region.gather(record.name));  // A container still is its elements.
+  EXPECT_EQ(name.addr, address + 8);
+  EXPECT_EQ(name.length, 12u);
+  EXPECT_EQ(raw(require(region.try_gather(record.number))).length, 8u);
+  EXPECT_EQ(raw(require(region.try_scatter(record))).length, sizeof record);
+}
+
+TEST_F(MemoryRegionTest, ConstObjectIsRead) {
+  const std::uint64_t constant = 7;
+  const MemoryRegion region = require(domain.register_read_only(constant));
+  EXPECT_EQ(region.access(), AccessFlags{});
+  EXPECT_EQ(raw(region.gather(constant)).length, 8u);
+}
+
+TEST_F(MemoryRegionTest, ObjectOutsideIsFound) {
+  const ThrowingContracts contracts;
+  Record inside{};
+  Record other{};
+  const MemoryRegion region = require(domain.register_local(inside));
+  EXPECT_THROW(static_cast<void>(region.gather(other)), ContractViolation);
+  EXPECT_THROW(static_cast<void>(region.scatter(other.number)), ContractViolation);
+  EXPECT_TRUE(fails_with(region.try_gather(other), Errc::invalid_argument));
+  const MemoryRegion part_of_it = require(domain.register_local(inside.number));
+  EXPECT_THROW(static_cast<void>(part_of_it.gather(inside)), ContractViolation);
+}
+
+TEST_F(MemoryRegionTest, OneObjectCanBeShared) {
+  std::uint64_t counter = 0;
+  const SharedRegion shared = require(domain.register_shared(counter));
+  EXPECT_EQ(shared.size(), 8u);
+  EXPECT_EQ(shared.remote().address, reinterpret_cast<std::uintptr_t>(&counter));
+}
+
 TEST_F(MemoryRegionTest, EnclosesExactlyItsBytes) {
   const MemoryRegion region = writable();
   struct Row {

@@ -189,6 +189,22 @@ TEST(RemoteAtomic, RefusesWordsBeyondTheEnd) {
   }
 }
 
+TEST(RemoteAtomic, OfASpanIsOneOfItsWords) {
+  struct Counter {
+    std::uint64_t hits;
+    std::uint64_t misses;
+  };
+  constexpr AccessFlags kAtomic = Access::remote_atomic;
+  const auto words = RemoteSpan<std::uint64_t, kAtomic>::of(kRegion);
+  EXPECT_EQ(RemoteAtomic::at(words[3])->region(),
+            (RemoteMemoryRegion{0x1000 + 24, 8, RemoteKey{42}}));
+  const auto counters = RemoteSpan<Counter, kAtomic>::of(kRegion);
+  EXPECT_EQ(RemoteAtomic::at(counters[1].field(&Counter::misses))->region().address, 0x1018u);
+  // The type cannot know where the peer's memory lies.
+  const auto crooked = RemoteSpan<std::uint64_t, kAtomic>::of({.address = 0x1004, .length = 16});
+  EXPECT_STREQ(RemoteAtomic::at(crooked[0]).error().field, "alignment");
+}
+
 // ---- RemoteSpan
 
 constexpr AccessFlags kRead = Access::remote_read;
