@@ -165,8 +165,13 @@ class MemoryRegion {
   }
   template <class R>
   static Range bytes_of(R& x) noexcept {
-    const auto all = detail::as_span(x);
-    return {reinterpret_cast<std::uintptr_t>(all.data()), all.size_bytes()};
+    // Not through a span: g++ would lose sight of whose address it is.
+    if constexpr (std::ranges::range<R>) {
+      const auto size = std::ranges::size(x) * sizeof(std::ranges::range_value_t<R>);
+      return {reinterpret_cast<std::uintptr_t>(std::ranges::data(x)), size};
+    } else {
+      return {reinterpret_cast<std::uintptr_t>(std::addressof(x)), sizeof(R)};
+    }
   }
   /// An address below the base wraps to a huge offset, so one compare covers both ends.
   static bool inside(std::uint64_t offset, std::uint64_t size, std::uint64_t length) noexcept {
