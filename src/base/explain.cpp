@@ -29,7 +29,9 @@ struct Explanation {
     (text += "\n  - ") += cause;
     ++causes;
   }
-  void add_meaning(std::string_view meaning) { (text += "\n  ") += meaning; }
+  void add_meaning(std::string_view meaning) {
+    if (!meaning.empty()) (text += "\n  ") += meaning;
+  }
   [[nodiscard]] std::string finish() && {
     if (!remedy.empty()) (text += "\n  what to do: ") += remedy;
     return std::move(text);
@@ -280,6 +282,31 @@ void explain_stranger(Explanation& to) {
     to.add("the other side is no program of this library: a port scan, or the port is wrong");
 }
 
+/// What happened to the port while the work was on its way: its name is the text of the error.
+void explain_event(Explanation& to) {
+  struct Row {
+    std::string_view event;
+    std::string_view cause;
+  };
+  static constexpr Row kRows[] = {
+      {"port error",
+       "the port went down meanwhile: cable, switch, or (RoCE) the network interface; connect anew "
+       "when it is ACTIVE again"},
+      {"GID change",
+       "the addresses of the port changed meanwhile (RoCE: an IP address of the interface), and "
+       "the "
+       "connection used the old one: connect anew"},
+      {"LID change",
+       "the subnet manager gave the port another LID meanwhile, and the peer knows the old one: "
+       "connect anew"},
+      {"partition key change",
+       "the subnet manager changed the port's partitions meanwhile: see whether both sides still "
+       "share one, and connect anew"},
+  };
+  for (const Row& row : kRows)
+    if (to.error.text_view() == row.event) to.add(row.cause);
+}
+
 void explain_setting(Explanation& to) {
   const std::string_view variable = to.error.operation;
   if (variable.starts_with("VERBATIM_"))
@@ -307,7 +334,6 @@ void add_guide(Explanation& to, const ErrorGuide& guide) {
 void explain_status(Explanation& to) {
   const ErrorGuide& status = guide_to(status_of(to.error));
   const ErrorGuide& code = guide_to(Errc::work_failed);
-  if (!status.meaning.empty()) to.add_meaning(status.meaning);
   add_guide(to, status.causes().empty() ? code : status);
   to.remedy = status.remedy;
   if (!to.remedy.empty()) to.remedy += "; then ";
@@ -324,6 +350,8 @@ void explain_generally(Explanation& to) {
 
 std::string explain_on(const System& system, const Error& error) {
   Explanation explanation{.system = system, .error = error, .text = to_string(error)};
+  if (error == Errc::work_failed) explanation.add_meaning(guide_to(status_of(error)).meaning);
+  explain_event(explanation);
   if (error == Errc::work_failed) explain_status(explanation);
   explain_from_system(explanation);
   explain_stranger(explanation);

@@ -19,7 +19,7 @@ CompletionQueueState::CompletionQueueState(std::shared_ptr<CompletionChannelStat
       raw(std::move(handle)) {
   // The channel hands this pointer back with each event.
   raw.get()->cq_context = this;
-  raw.context().events.add(raw.get(), marks);
+  raw.context().events.add(raw.get(), {&marks});
 }
 
 CompletionQueueState::~CompletionQueueState() { raw.context().events.remove(raw.get()); }

@@ -2,6 +2,9 @@
 #pragma once
 /// \file Reads a context's async events, acknowledges each at once, and marks its object.
 ///
+/// A queue pair is marked with the events of its port as well: all that a connection can learn is
+/// then in one word, and costs one load.
+///
 /// Objects enter the registry when created and leave it before they are destroyed. An event is
 /// marked before it is acknowledged: until then the device keeps its object from being destroyed,
 /// so the address in the event cannot belong to a new object.
@@ -24,6 +27,12 @@ namespace verbatim::detail {
 
 using EventMarks = std::atomic<std::uint32_t>;
 
+/// Where the events of an object are marked.
+struct EventSubject {
+  EventMarks* marks;
+  std::uint8_t port = 0;  ///< Also the events of this port; 0: of none.
+};
+
 class EventReader {
  public:
   EventReader(const Provider& provider, ibv_context* context, ContextOptions options);
@@ -31,7 +40,7 @@ class EventReader {
   EventReader(const EventReader&) = delete;
   EventReader& operator=(const EventReader&) = delete;
 
-  void add(const void* object, EventMarks& marks);
+  void add(const void* object, EventSubject subject);
   void remove(const void* object) noexcept;
 
   /// `event_fd`, an eventfd, becomes readable when anything was marked.
@@ -56,6 +65,8 @@ class EventReader {
   AsyncEvent take(ibv_async_event& event);
   void mark(const void* object, EventType type);
   void mark_device(EventType type) noexcept;
+  /// Also the device, which collects what its ports say.
+  void mark_port(std::uint8_t port, EventType type) noexcept;
   void tell_watchers() noexcept;  ///< Under the lock.
 
   const Provider& provider_;
@@ -64,7 +75,7 @@ class EventReader {
   EventMarks device_marks_{0};
   std::mutex reading_;  ///< From reading an event until it is marked.
   std::mutex mutex_;    ///< Of the registry.
-  std::unordered_map<const void*, EventMarks*> objects_;
+  std::unordered_map<const void*, EventSubject> objects_;
   std::vector<int> watchers_;
   int stop_fd_ = -1;
   std::unique_ptr<std::thread> thread_;

@@ -44,10 +44,30 @@ std::string_view to_string(EventType type) noexcept {
   return "unknown event";
 }
 
+std::optional<EventType> path_trouble(EventFlags seen) noexcept {
+  for (const EventType type : {EventType::port_error, EventType::gid_change, EventType::lid_change,
+                               EventType::partition_key_change})
+    if (seen.has(type)) return type;
+  return std::nullopt;
+}
+
+std::string to_string(EventFlags events) {
+  std::string text;
+  for (std::uint32_t rest = events.bits; rest != 0; rest &= rest - 1)
+    (text += text.empty() ? "" : ", ").append(to_string(EventType{rest & -rest}));
+  return text;
+}
+
 namespace detail {
 namespace {
 
-enum class Subject : std::uint8_t { queue_pair, completion_queue, shared_receive_queue, port };
+enum class Subject : std::uint8_t {
+  queue_pair,
+  completion_queue,
+  shared_receive_queue,
+  port,
+  device,
+};
 
 /// Which member of the event's union is set.
 Subject subject_of(ibv_event_type type) noexcept {
@@ -63,7 +83,14 @@ Subject subject_of(ibv_event_type type) noexcept {
     case IBV_EVENT_QP_LAST_WQE_REACHED: return Subject::queue_pair;
     case IBV_EVENT_SRQ_ERR:
     case IBV_EVENT_SRQ_LIMIT_REACHED: return Subject::shared_receive_queue;
-    default: return Subject::port;  // Device events among them: there the number means nothing.
+    case IBV_EVENT_PORT_ACTIVE:
+    case IBV_EVENT_PORT_ERR:
+    case IBV_EVENT_LID_CHANGE:
+    case IBV_EVENT_PKEY_CHANGE:
+    case IBV_EVENT_SM_CHANGE:
+    case IBV_EVENT_CLIENT_REREGISTER:
+    case IBV_EVENT_GID_CHANGE: return Subject::port;
+    default: return Subject::device;  // Whatever the element holds means nothing to us.
   }
 }
 
@@ -89,9 +116,9 @@ void EventReader::abandon_thread() noexcept {
   [[maybe_unused]] const auto* const left = thread_.release();
 }
 
-void EventReader::add(const void* object, EventMarks& marks) {
+void EventReader::add(const void* object, EventSubject subject) {
   const std::lock_guard lock{mutex_};
-  objects_.insert_or_assign(object, &marks);
+  objects_.insert_or_assign(object, subject);
 }
 
 void EventReader::remove(const void* object) noexcept {
@@ -171,8 +198,9 @@ AsyncEvent EventReader::take(ibv_async_event& event) {
     case Subject::shared_receive_queue: mark(event.element.srq, report.type); break;
     case Subject::port:
       report.port = static_cast<std::uint8_t>(event.element.port_num);
-      mark_device(report.type);
+      mark_port(report.port, report.type);
       break;
+    case Subject::device: mark_device(report.type); break;
   }
   provider_.ack_async_event(&event);
   return report;
@@ -181,13 +209,21 @@ AsyncEvent EventReader::take(ibv_async_event& event) {
 void EventReader::mark(const void* object, EventType type) {
   const std::lock_guard lock{mutex_};
   if (const auto found = objects_.find(object); found != objects_.end())
-    found->second->fetch_or(std::to_underlying(type));
+    found->second.marks->fetch_or(std::to_underlying(type));
   tell_watchers();
 }
 
 void EventReader::mark_device(EventType type) noexcept {
   device_marks_.fetch_or(std::to_underlying(type));
   const std::lock_guard lock{mutex_};
+  tell_watchers();
+}
+
+void EventReader::mark_port(std::uint8_t port, EventType type) noexcept {
+  device_marks_.fetch_or(std::to_underlying(type));
+  const std::lock_guard lock{mutex_};
+  for (const auto& [object, subject] : objects_)
+    if (port != 0 && subject.port == port) subject.marks->fetch_or(std::to_underlying(type));
   tell_watchers();
 }
 

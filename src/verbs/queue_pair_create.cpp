@@ -147,9 +147,7 @@ QueuePairObject::QueuePairObject(QueuePairOptions chosen, Reservation room, Hand
     : options(std::move(chosen)),
       limits(made),
       reservation(std::move(room)),
-      raw(std::move(handle)) {
-  raw.context().events.add(raw.get(), marks);
-}
+      raw(std::move(handle)) {}
 
 QueuePairObject::~QueuePairObject() { raw.context().events.remove(raw.get()); }
 
@@ -184,6 +182,7 @@ Result<std::unique_ptr<QueuePairObject>> QueuePairObject::create(const QueuePair
   auto state =
       std::make_unique<QueuePairObject>(options, std::move(room), std::move(handle), limits);
   state->port = port;
+  context->events.add(raw, {&state->marks, port.number});
   VERBATIM_TRY(state->describe());
   VERBATIM_TRY(state->to_init());
   state->reservation.mark_used();

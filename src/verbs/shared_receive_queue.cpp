@@ -15,7 +15,7 @@ detail::SharedReceiveQueueState::SharedReceiveQueueState(DomainPtr owner, Handle
       max_requests(made.max_wr),
       max_elements(made.max_sge),
       raw(std::move(handle)) {
-  raw.context().events.add(raw.get(), marks);
+  raw.context().events.add(raw.get(), {&marks});
 }
 
 detail::SharedReceiveQueueState::~SharedReceiveQueueState() {

@@ -5,9 +5,12 @@
 /// A context reads its events (one thread, started with the first queue pair; or the caller, see
 /// `EventDelivery`). Each is copied and acknowledged at once, so destroying an object never waits
 /// for an acknowledgement; then the object it concerns is marked (`QueuePair::events()`,
-/// `CompletionQueue::events()`, `SharedReceiveQueue::events()`, `Context::events()`).
+/// `CompletionQueue::events()`, `SharedReceiveQueue::events()`, `Context::events()`). The events of
+/// a port mark the context and every queue pair on that port.
 #include <cstdint>
 #include <functional>
+#include <optional>
+#include <string>
 #include <string_view>
 
 #include "verbatim/base/flags.hpp"
@@ -43,6 +46,15 @@ inline constexpr bool kIsFlag<EventType> = true;
 using EventFlags = Flags<EventType>;
 
 [[nodiscard]] std::string_view to_string(EventType type) noexcept;
+/// "port error, GID change"; "" for none.
+[[nodiscard]] std::string to_string(EventFlags events);
+
+/// Events of a port after which a connection made before may no longer reach its peer.
+inline constexpr EventFlags kPathEvents = EventType::port_error | EventType::lid_change |
+                                          EventType::partition_key_change | EventType::gid_change;
+/// The one of them that explains a failure best; nothing if none was seen. explain() knows it by
+/// its name, as the text of an error.
+[[nodiscard]] std::optional<EventType> path_trouble(EventFlags seen) noexcept;
 
 struct AsyncEvent {
   EventType type{};

@@ -56,7 +56,7 @@ class QueuePair {
   /// Whether the device delivers the bytes of a write in order (then polling its last byte is
   /// sound); false where it does not say.
   [[nodiscard]] bool writes_in_order() const noexcept;
-  /// Events that concern this queue pair, seen so far.
+  /// Events that concern this queue pair or its port, seen since it was prepared. One load.
   [[nodiscard]] EventFlags events() const noexcept;
 
   /// For datagrams to the queue pair that `peer` describes, over a path that both can use.

@@ -24,6 +24,7 @@
 
 #include "support/named_error.hpp"
 #include "support/null_device.hpp"
+#include "verbatim/base/explain.hpp"
 #include "verbatim/base/log.hpp"
 #include "verbatim/verbs/shared_receive_queue.hpp"
 #include "verbatim/verbs/unsafe.hpp"
@@ -212,7 +213,90 @@ TEST_F(ManualEventsTest, MarkTheContextOtherwise) {
     EXPECT_EQ(dispatch(), 1u);
     EXPECT_TRUE(bench->context.events().has(EventType{1u << type}));
   }
+  EXPECT_EQ(shared->events(), EventFlags{});
+  EXPECT_EQ(bench->queue.events(), EventFlags{});
+}
+
+// ---- Of a port
+
+TEST_F(ManualEventsTest, OfAPortMarkTheQueuePairsThere) {
+  for (const ibv_event_type type :
+       {IBV_EVENT_PORT_ACTIVE, IBV_EVENT_PORT_ERR, IBV_EVENT_LID_CHANGE, IBV_EVENT_PKEY_CHANGE,
+        IBV_EVENT_SM_CHANGE, IBV_EVENT_CLIENT_REREGISTER, IBV_EVENT_GID_CHANGE}) {
+    raise(event_of(type, 1));
+    EXPECT_EQ(dispatch(), 1u);
+    for (const QueuePair* each : {&*queue_pair, &*other})
+      EXPECT_TRUE(each->events().has(EventType{1u << type})) << type;
+  }
+}
+
+TEST_F(ManualEventsTest, OfAnotherPortOrTheDeviceLeaveThemAlone) {
+  for (const int port : {0, 2, 255}) raise(event_of(IBV_EVENT_PORT_ERR, port));
+  raise(event_of(IBV_EVENT_DEVICE_FATAL, 1));  // The number means nothing here.
+  EXPECT_EQ(dispatch(), 4u);
   EXPECT_EQ(queue_pair->events(), EventFlags{});
+  EXPECT_TRUE(bench->context.events().has(EventType::port_error | EventType::device_fatal));
+}
+
+TEST_F(ManualEventsTest, OfAPortReachEachQueuePairOnItsOwn) {
+  knobs.device.phys_port_cnt = 2;
+  const Bench two(open({.events = EventDelivery::manual}));
+  const auto at = [&](std::uint8_t port) {
+    return two.connected([=](QueuePairOptions& options) { options.route.port = port; });
+  };
+  const QueuePair first = at(1);
+  const QueuePair second = at(2);
+  test::raise(two.context, event_of(IBV_EVENT_GID_CHANGE, 2));
+  EXPECT_EQ(require(two.context.dispatch_events()), 1u);
+  EXPECT_EQ(first.events(), EventFlags{});
+  EXPECT_EQ(second.events(), EventFlags{EventType::gid_change});
+}
+
+TEST_F(ManualEventsTest, OfAPortAreForgottenByAReset) {
+  raise(event_of(IBV_EVENT_PORT_ERR, 1));  // Not read yet: the reset reads it.
+  const QueuePair again = loop_back(require(std::move(*queue_pair).reset()));
+  EXPECT_EQ(again.events(), EventFlags{});
+  raise(event_of(IBV_EVENT_LID_CHANGE, 1));
+  EXPECT_EQ(dispatch(), 1u);
+  EXPECT_EQ(again.events(), EventFlags{EventType::lid_change});
+}
+
+TEST_F(ManualEventsTest, OfAPortNeedNoQueuePair) {
+  queue_pair.reset();
+  other.reset();
+  raise(event_of(IBV_EVENT_PORT_ERR, 1));
+  EXPECT_EQ(dispatch(), 1u);
+  EXPECT_TRUE(bench->context.events().has(EventType::port_error));
+}
+
+TEST(PathTrouble, IsTheEventThatExplainsMost) {
+  using enum EventType;
+  EXPECT_EQ(path_trouble({}), std::nullopt);
+  EXPECT_EQ(path_trouble(port_active | queue_pair_fatal | subnet_manager_change), std::nullopt);
+  EXPECT_EQ(path_trouble(EventFlags{partition_key_change}), partition_key_change);
+  EXPECT_EQ(path_trouble(lid_change | partition_key_change), lid_change);
+  EXPECT_EQ(path_trouble(gid_change | lid_change), gid_change);
+  EXPECT_EQ(path_trouble(kPathEvents | port_active), port_error);
+}
+
+TEST(PathTrouble, IsExplainedByItsName) {
+  for (std::uint32_t rest = kPathEvents.bits; rest != 0; rest &= rest - 1) {
+    const EventType type{rest & -rest};
+    const Error error =
+        Error{.code = Errc::work_failed, .operation = "work request", .value = 12}.with_text(
+            to_string(type));
+    const std::string text = explain(error);
+    EXPECT_TRUE(text.contains(" meanwhile")) << text;
+    EXPECT_LT(text.find(" meanwhile"), text.find("the peer is gone")) << text;
+    EXPECT_TRUE(
+        explain(Error{.code = Errc::timed_out}.with_text(to_string(type))).contains(" meanwhile"));
+  }
+}
+
+TEST(EventFlags, AreListedByName) {
+  EXPECT_EQ(to_string(EventFlags{}), "");
+  EXPECT_EQ(to_string(EventFlags{EventType::port_error}), "port error");
+  EXPECT_EQ(to_string(EventType::gid_change | EventType::port_error), "port error, GID change");
 }
 
 TEST_F(ManualEventsTest, AreToldToTheListener) {
