@@ -9,6 +9,7 @@
 
 #include "support/connected_pair.hpp"
 #include "support/pattern.hpp"
+#include "verbatim/provider/soft.hpp"
 
 namespace verbatim::test {
 namespace {
@@ -163,12 +164,30 @@ TEST(Connect, WorksWithEveryAddressOfThePort) {
 
 TEST(Connect, WorksWithEveryRouteOption) {
   ConnectedPair pair{{.both = [](QueuePairOptions& options) {
+    options.route.service_level = 3;
     options.route.traffic_class = 0x20;
     options.route.flow_label = 0xabcde;
     options.route.hop_limit = 1;
     options.route.port = require(options.domain.get().context().first_active_port()).number;
   }}};
   exchange(pair);
+  // The kernel chooses some of these for its own devices; soft0 says what it was given.
+  if (pair.context.transport() != Transport::soft) return;
+  for (const Side* side : {&pair.local, &pair.remote}) {
+    ibv_qp_attr attributes{};
+    ibv_qp_init_attr init{};
+    ASSERT_EQ(
+        soft_provider().query_qp(unsafe::native(side->queue_pair), &attributes, IBV_QP_AV, &init),
+        0);
+    const ibv_ah_attr& route = attributes.ah_attr;
+    EXPECT_EQ(route.port_num, require(pair.context.first_active_port()).number);
+    EXPECT_EQ(route.sl, 3);
+    EXPECT_EQ(route.is_global != 0, side->queue_pair.agreement().path.global);
+    if (route.is_global == 0) continue;  // No header that would hold the rest.
+    EXPECT_EQ(route.grh.traffic_class, 0x20);
+    EXPECT_EQ(route.grh.flow_label, 0xabcdeu);
+    EXPECT_EQ(route.grh.hop_limit, 1);
+  }
 }
 
 TEST(Connect, WorksAcrossTwoContextsOfTheDevice) {

@@ -31,7 +31,7 @@ ibv_wc_status postpone(const QueuePair& queue_pair, Waiting& waiting,
   if (outcome.verdict == Verdict::no_receive) {
     if (waiting.due_ns != 0 && now < waiting.due_ns) return IBV_WC_SUCCESS;  // Woken early.
     const unsigned allowed = queue_pair.attributes.rnr_retry;
-    if (allowed != 7 && waiting.rnr_attempts > allowed) return IBV_WC_RNR_RETRY_EXC_ERR;
+    if (allowed != 7 && waiting.rnr_attempts >= allowed) return IBV_WC_RNR_RETRY_EXC_ERR;
     ++waiting.rnr_attempts;
     waiting.due_ns = now + std::uint64_t{kRnrTimerUs[outcome.rnr_timer & 31]} * 1000;
     waiting.give_up_ns = 0;

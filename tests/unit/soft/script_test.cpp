@@ -117,20 +117,34 @@ TEST_F(Faults, DelayMakesItAndWhatFollowsLate) {
 TEST_F(Faults, NoReceiveIsTriedAgain) {
   plan(soft::FaultPlan{}.no_receive(1, 2));
   send(1);
-  poll_ok(pair.local.sends);
+  send(2);
+  EXPECT_TRUE(succeeded_in_order(poll_many(pair.local.sends, 2), 1));
+  for (std::uint32_t id = 1; id <= 2; ++id)  // Once, and in order.
+    EXPECT_EQ(poll_ok(pair.remote.receives).immediate(), id);
 }
 
-TEST_F(Faults, NoReceiveTooOftenFails) {
-  plan(soft::FaultPlan{}.no_receive(1, 50));
+// The sibling of the test above: one more is too many, so those two did happen.
+TEST_F(Faults, NoReceiveOnceMoreThanThereAreRetriesFails) {
+  plan(soft::FaultPlan{}.no_receive(1, 3));
   send(1);
   EXPECT_EQ(state_of_next(), WorkStatus::rnr_retry_exceeded);
   EXPECT_TRUE(is_in_error());
 }
 
 TEST_F(Faults, LossesAndMissingReceivesAreCountedApart) {
+  // As many of each as there are retries: together they would be too many.
   plan(soft::FaultPlan{}.drop(1, 2).no_receive(1, 2));
+  const auto start = Clock::now();
   send(1);
   poll_ok(pair.local.sends);
+  EXPECT_GE(Clock::now() - start, 2 * kAckTimeout) << "the losses happened";
+  EXPECT_EQ(poll_ok(pair.remote.receives).immediate(), 1u);
+}
+
+TEST_F(Faults, LossesLeaveNoMoreRetriesForMissingReceives) {
+  plan(soft::FaultPlan{}.drop(1, 2).no_receive(1, 3));
+  send(1);
+  EXPECT_EQ(state_of_next(), WorkStatus::rnr_retry_exceeded);
 }
 
 TEST_F(Faults, FailEndsWithTheStatus) {
@@ -148,6 +162,8 @@ TEST_F(Faults, PortGoesDownAndComesUp) {
   send(1);
   EXPECT_EQ(require(pair.context.query_port(1)).state, PortState::down);
   EXPECT_TRUE(eventually([&] { return pair.context.events().has(EventType::port_error); }));
+  EXPECT_TRUE(
+      eventually([&] { return pair.local.queue_pair.events().has(EventType::port_error); }));
   poll_ok(pair.local.sends);
   EXPECT_GE(Clock::now() - start, 40ms) << "nothing passes a port that is down";
   EXPECT_TRUE(eventually([&] { return pair.context.events().has(EventType::port_active); }));

@@ -151,16 +151,26 @@ TEST_F(NumaTest, ThreadRunsOnTheNode) {
 }
 
 TEST_F(NumaTest, UnbindingUndoesIt) {
-  in_thread([] {
+  cpu_set_t at_start;
+  ASSERT_EQ(sched_getaffinity(0, sizeof at_start, &at_start), 0);
+  in_thread([&] {
     for (const NumaPolicy wanted : {NumaPolicy::preferred, NumaPolicy::strict}) {
       require(bind_thread_to_node(0, wanted));
+      const auto bound = policy();
+      ASSERT_TRUE(bound);
+      EXPECT_FALSE(bound->mode == MPOL_DEFAULT || bound->mode == MPOL_LOCAL) << bound->mode;
+      // One processor: on a machine with one node, binding alone takes none away.
+      cpu_set_t one;
+      CPU_ZERO(&one);
+      CPU_SET(static_cast<std::size_t>(sched_getcpu()), &one);
+      ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
       require(unbind_thread());
       const auto found = policy();
       ASSERT_TRUE(found);
       EXPECT_TRUE(found->mode == MPOL_DEFAULT || found->mode == MPOL_LOCAL) << found->mode;
       cpu_set_t allowed;
       ASSERT_EQ(sched_getaffinity(0, sizeof allowed, &allowed), 0);
-      EXPECT_GE(CPU_COUNT(&allowed), 1);
+      EXPECT_TRUE(CPU_EQUAL(&allowed, &at_start)) << CPU_COUNT(&allowed) << " processors";
     }
   });
 }
