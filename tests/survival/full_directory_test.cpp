@@ -141,8 +141,7 @@ void expect_no_space(const Error& error) {
   EXPECT_TRUE(error == Errc::out_of_resources) << to_string(error);
   EXPECT_EQ(error.os_error, ENOSPC) << to_string(error);
   EXPECT_TRUE(to_string(error).contains(std::strerror(ENOSPC))) << to_string(error);
-  EXPECT_TRUE(explain(error).contains("the software device's directory /mnt/"))
-      << explain(error);
+  EXPECT_TRUE(explain(error).contains("the software device's directory /mnt/")) << explain(error);
 }
 
 TEST(FullDirectory, ObjectsFailForWantOfSpace) {
