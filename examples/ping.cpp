@@ -14,7 +14,7 @@ constexpr std::uint64_t kRounds = 1000;
 
 // [meet]
 vb::Result<void> serve(const vb::ProtectionDomain& domain, const vb::Listener& listener) {
-  auto channel = VERBATIM_TRY(listener.accept());
+  auto channel = VERBATIM_TRY(listener.accept()).channel;
   auto number = VERBATIM_TRY(domain.allocate(sizeof(std::uint64_t)));
   for (std::uint64_t i = 0; i < kRounds; ++i) {
     VERBATIM_TRY(channel.receive(number.scatter()));
@@ -25,7 +25,7 @@ vb::Result<void> serve(const vb::ProtectionDomain& domain, const vb::Listener& l
 }
 
 vb::Result<std::uint64_t> ask(const vb::ProtectionDomain& domain, const std::string& address) {
-  auto channel = VERBATIM_TRY(vb::dial(domain, address));
+  auto channel = VERBATIM_TRY(vb::dial(domain, address)).channel;
   auto number = VERBATIM_TRY(domain.allocate(sizeof(std::uint64_t)));
   for (std::uint64_t i = 0; i < kRounds; ++i) {
     VERBATIM_TRY(channel.send(number.gather()));

@@ -14,6 +14,7 @@
 #include "verbatim/base/sanitizers.hpp"
 #include "verbatim/base/try.hpp"
 #include "verbatim/base/work_status.hpp"
+#include "verbatim/channel/admission.hpp"
 #include "verbatim/channel/channel.hpp"
 #include "verbatim/channel/channel_options.hpp"
 #include "verbatim/channel/pending.hpp"

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <string_view>
 
 #include "base/byte_codec.hpp"
 #include "channel/tcp.hpp"
@@ -19,109 +20,168 @@ namespace verbatim::detail {
 namespace {
 
 constexpr std::uint32_t kMagic = 0x31464256;  // "VBF1" in the order of the bytes.
-constexpr std::size_t kHeaderBytes = 8;
 static_assert(kMaxFrameBytes <= 0xffff);
 
-const char* name_of(FrameKind kind) noexcept {
-  switch (kind) {
-    case FrameKind::endpoint: return "the peer's endpoint";
-    case FrameKind::ready: return "the peer's ready record";
-    case FrameKind::done: return "the peer's done";
-  }
-  return "";
+using Header = std::array<std::byte, kFrameHeaderBytes>;
+
+Header header_of(FrameKind kind, std::size_t length) noexcept {
+  Header header{};
+  for (std::size_t i = 0; i < 4; ++i) header[i] = static_cast<std::byte>(kMagic >> (8 * i) & 0xff);
+  header[4] = static_cast<std::byte>(kind);
+  header[6] = static_cast<std::byte>(length & 0xff);
+  header[7] = static_cast<std::byte>(length >> 8);
+  return header;
 }
 
-/// How far a record came, and why no further.
-struct Progress {
-  const BoundedCall& call;
+/// Who is known by the first bytes that it sends.
+struct Stranger {
+  std::string_view start;
   const char* field;
-  std::size_t wanted;
-  std::size_t moved = 0;
-
-  [[nodiscard]] Error stopped(Errc code, int os_error = 0) const noexcept {
-    return {.code = code,
-            .os_error = os_error,
-            .operation = call.operation,
-            .field = field,
-            .value = moved,
-            .limit = wanted};
-  }
-  [[nodiscard]] Error failed(int os_error) const noexcept {
-    const bool gone = os_error == EPIPE || os_error == ECONNRESET || os_error == ECONNABORTED;
-    return stopped(gone ? Errc::closed : errc_from_errno(os_error), os_error);
-  }
+};
+constexpr Stranger kStrangers[] = {
+    {"GET ", "HTTP at the port"},    {"POST", "HTTP at the port"}, {"HEAD", "HTTP at the port"},
+    {"PUT ", "HTTP at the port"},    {"OPTI", "HTTP at the port"}, {"HTTP", "HTTP at the port"},
+    {"PRI ", "HTTP at the port"},    {"CONN", "HTTP at the port"}, {"SSH-", "SSH at the port"},
+    {"\x16\x03", "TLS at the port"},
 };
 
-/// Waits after EAGAIN; anything else ends the transfer.
-Result<void> go_on(int fd, short events, const Progress& progress) noexcept {
-  if (errno == EINTR) return {};
-  if (errno != EAGAIN) return std::unexpected(progress.failed(errno));
-  if (!wait_until_ready(fd, events, progress.call.deadline))
-    return std::unexpected(progress.stopped(Errc::timed_out));
-  return {};
+Error stranger(const Header& header, const char* operation, std::uint32_t magic) noexcept {
+  std::array<char, kFrameHeaderBytes> start{};
+  std::ranges::transform(header, start.begin(),
+                         [](std::byte each) { return static_cast<char>(each); });
+  const std::string_view seen{start.data(), start.size()};
+  Error error{.code = Errc::malformed,
+              .operation = operation,
+              .field = "frame magic",
+              .value = magic,
+              .limit = kMagic};
+  for (const Stranger& each : kStrangers)
+    if (seen.starts_with(each.start)) error.field = each.field;
+  // A log and a terminal show this: nothing but what can be printed.
+  std::ranges::replace_if(start, [](char each) { return each < ' ' || each > '~'; }, '.');
+  return error.with_text({start.data(), start.size()});
 }
 
-Result<void> send_all(int fd, std::span<const std::byte> bytes, const char* field,
-                      const BoundedCall& call) noexcept {
-  Progress progress{.call = call, .field = field, .wanted = bytes.size()};
-  while (progress.moved < bytes.size()) {
-    const auto rest = bytes.subspan(progress.moved);
-    const ssize_t sent = send(fd, rest.data(), rest.size(), MSG_NOSIGNAL);
-    if (sent < 0)
-      VERBATIM_TRY(go_on(fd, POLLOUT, progress));
-    else
-      progress.moved += static_cast<std::size_t>(sent);
-  }
-  return {};
-}
-
-/// A peer that sends a byte now and then gains no time: the deadline is that of the whole call.
-Result<void> receive_all(int fd, std::span<std::byte> bytes, const char* field,
-                         const BoundedCall& call) noexcept {
-  Progress progress{.call = call, .field = field, .wanted = bytes.size()};
-  while (progress.moved < bytes.size()) {
-    const auto rest = bytes.subspan(progress.moved);
-    const ssize_t received = recv(fd, rest.data(), rest.size(), 0);
-    if (received == 0) return std::unexpected(progress.stopped(Errc::closed));
-    if (received < 0)
-      VERBATIM_TRY(go_on(fd, POLLIN, progress));
-    else
-      progress.moved += static_cast<std::size_t>(received);
-  }
-  return {};
+Error link_failure(const char* operation, const char* field, int os_error) noexcept {
+  const bool gone = os_error == EPIPE || os_error == ECONNRESET || os_error == ECONNABORTED;
+  return {.code = gone ? Errc::closed : errc_from_errno(os_error),
+          .os_error = os_error,
+          .operation = operation,
+          .field = field};
 }
 
 }  // namespace
 
-Result<void> send_frame(int fd, FrameKind kind, std::span<const std::byte> payload,
-                        const BoundedCall& call) noexcept {
-  check(payload.size() <= kMaxFrameBytes, "send_frame: the record is too long");
-  const auto length = static_cast<std::uint16_t>(payload.size());
-  // In one piece, so that it goes out as one packet.
-  std::array<std::byte, kHeaderBytes + kMaxFrameBytes> frame{};
-  for (std::size_t i = 0; i < 4; ++i) frame[i] = static_cast<std::byte>(kMagic >> (8 * i) & 0xff);
-  frame[4] = static_cast<std::byte>(kind);
-  frame[6] = static_cast<std::byte>(length & 0xff);
-  frame[7] = static_cast<std::byte>(length >> 8);
-  std::ranges::copy(payload, frame.begin() + kHeaderBytes);
-  return send_all(fd, std::span{frame}.first(kHeaderBytes + length), "our record", call);
+const char* name_of(FrameKind kind) noexcept {
+  switch (kind) {
+    case FrameKind::greeting: return "the peer's greeting";
+    case FrameKind::ready: return "the peer's ready record";
+    case FrameKind::done: return "the peer's done";
+    case FrameKind::refusal: return "the peer's refusal";
+    case FrameKind::proof: return "the peer's proof";
+    case FrameKind::introduction: return "the peer's endpoint";
+  }
+  return "";
 }
 
+Result<void> FrameReader::read_header(const char* operation) noexcept {
+  Header header{};
+  std::copy_n(bytes_.begin(), header.size(), header.begin());
+  ByteReader reader{operation, header};
+  const auto magic = VERBATIM_TRY(reader.get<std::uint32_t>("frame magic"));
+  if (magic != kMagic) return std::unexpected(stranger(header, operation, magic));
+  constexpr auto kLast = static_cast<std::uint8_t>(FrameKind::introduction);
+  const auto kind = VERBATIM_TRY(reader.get_at_most<std::uint8_t>("frame kind", kLast));
+  if (kind == 0) return std::unexpected(reader.malformed("frame kind", kind, kLast));
+  static_cast<void>(VERBATIM_TRY(reader.get_at_most<std::uint8_t>("frame padding", 0)));
+  wanted_ += VERBATIM_TRY(
+      reader.get_at_most<std::uint16_t>("frame length", std::uint16_t{kMaxFrameBytes}));
+  return {};
+}
+
+Result<std::optional<Frame>> FrameReader::step(int fd, const char* operation,
+                                               const char* awaited) noexcept {
+  if (arrived_ == wanted_) {  // The last one was handed out.
+    arrived_ = 0;
+    wanted_ = kFrameHeaderBytes;
+  }
+  while (arrived_ < wanted_) {
+    const ssize_t got = recv(fd, bytes_.data() + arrived_, wanted_ - arrived_, MSG_DONTWAIT);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0 && errno == EAGAIN) return std::nullopt;
+    if (got <= 0) {
+      Error error = link_failure(operation, awaited, got == 0 ? EPIPE : errno);
+      if (got == 0) error.os_error = 0;
+      error.value = arrived_;
+      error.limit = wanted_;
+      return std::unexpected(error);
+    }
+    arrived_ += static_cast<std::size_t>(got);
+    if (arrived_ == kFrameHeaderBytes && wanted_ == kFrameHeaderBytes)
+      VERBATIM_TRY(read_header(operation));
+  }
+  return Frame{static_cast<FrameKind>(bytes_[4]),
+               std::span{bytes_}.subspan(kFrameHeaderBytes, wanted_ - kFrameHeaderBytes)};
+}
+
+void FrameWriter::put(FrameKind kind, std::span<const std::byte> payload) noexcept {
+  check(payload.size() <= kMaxFrameBytes, "FrameWriter: the record is too long");
+  if (empty()) size_ = sent_ = 0;
+  check(bytes_.size() - size_ >= kFrameHeaderBytes + payload.size(), "FrameWriter: too much waits");
+  // In one piece, so that it goes out as one packet.
+  for (const std::byte each : header_of(kind, payload.size())) bytes_[size_++] = each;
+  for (const std::byte each : payload) bytes_[size_++] = each;
+}
+
+Result<bool> FrameWriter::step(int fd, const char* operation) noexcept {
+  while (!empty()) {
+    const auto rest = std::span{bytes_}.subspan(sent_, size_ - sent_);
+    const ssize_t sent = send(fd, rest.data(), rest.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent >= 0) {
+      sent_ += static_cast<std::size_t>(sent);
+    } else if (errno == EAGAIN) {
+      return false;
+    } else if (errno != EINTR) {
+      return std::unexpected(link_failure(operation, "our record", errno));
+    }
+  }
+  return true;
+}
+
+Result<void> send_frame(int fd, FrameKind kind, std::span<const std::byte> payload,
+                        const BoundedCall& call) noexcept {
+  FrameWriter writer;
+  writer.put(kind, payload);
+  while (!VERBATIM_TRY(writer.step(fd, call.operation)))
+    if (!wait_until_ready(fd, POLLOUT, call.deadline))
+      return std::unexpected(
+          Error{.code = Errc::timed_out, .operation = call.operation, .field = "our record"});
+  return {};
+}
+
+/// A peer that sends a byte now and then gains no time: the deadline is that of the whole call.
 Result<std::size_t> receive_frame(int fd, FrameKind kind, std::span<std::byte> into,
                                   const BoundedCall& call) noexcept {
-  std::array<std::byte, kHeaderBytes> header{};
-  VERBATIM_TRY(receive_all(fd, header, name_of(kind), call));
-  ByteReader reader{call.operation, header};
-  const auto magic = VERBATIM_TRY(reader.get<std::uint32_t>("frame magic"));
-  if (magic != kMagic) return std::unexpected(reader.malformed("frame magic", magic, kMagic));
-  const auto found = VERBATIM_TRY(reader.get<std::uint8_t>("frame kind"));
-  if (found != static_cast<std::uint8_t>(kind))
-    return std::unexpected(reader.malformed("frame kind", found, static_cast<std::uint8_t>(kind)));
-  static_cast<void>(VERBATIM_TRY(reader.get_at_most<std::uint8_t>("frame padding", 0)));
-  const auto limit = static_cast<std::uint16_t>(std::min(into.size(), kMaxFrameBytes));
-  const auto length = VERBATIM_TRY(reader.get_at_most<std::uint16_t>("frame length", limit));
-  VERBATIM_TRY(receive_all(fd, into.first(length), name_of(kind), call));
-  return std::size_t{length};
+  FrameReader reader;
+  for (;;) {
+    if (const auto frame = VERBATIM_TRY(reader.step(fd, call.operation, name_of(kind)))) {
+      const ByteReader complaint{call.operation, {}};
+      if (frame->kind != kind)
+        return std::unexpected(complaint.malformed(
+            "frame kind", static_cast<std::uint8_t>(frame->kind), static_cast<std::uint8_t>(kind)));
+      if (frame->payload.size() > into.size())
+        return std::unexpected(
+            complaint.malformed("frame length", frame->payload.size(), into.size()));
+      std::ranges::copy(frame->payload, into.begin());
+      return frame->payload.size();
+    }
+    if (!wait_until_ready(fd, POLLIN, call.deadline))
+      return std::unexpected(Error{.code = Errc::timed_out,
+                                   .operation = call.operation,
+                                   .field = name_of(kind),
+                                   .value = reader.arrived(),
+                                   .limit = reader.wanted()});
+  }
 }
 
 }  // namespace verbatim::detail

@@ -4,9 +4,12 @@
 ///
 /// Nothing that a peer sends is trusted, and nothing beyond the frame is read. What goes wrong is
 /// one error whose field says which record was to come: `closed` (the peer went away), `timed_out`
-/// (it is too slow), `malformed` (it talks something else).
+/// (it is too slow), `malformed` (it talks something else: the field says what, where that is
+/// known, and the text shows how it began).
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "channel/socket_address.hpp"
@@ -14,14 +17,64 @@
 
 namespace verbatim::detail {
 
-enum class FrameKind : std::uint8_t { endpoint = 1, ready = 2, done = 3 };
+enum class FrameKind : std::uint8_t {
+  greeting = 1,
+  ready = 2,
+  done = 3,
+  refusal = 4,
+  proof = 5,
+  introduction = 6,
+};
+inline constexpr std::size_t kFrameHeaderBytes = 8;
 inline constexpr std::size_t kMaxFrameBytes = 1024;
 
-/// `fd` is a non-blocking stream socket, here as below.
+struct Frame {
+  FrameKind kind;
+  std::span<const std::byte> payload;  ///< Good until the next step() of its reader.
+};
+
+/// Takes frames off a non-blocking stream socket, bit by bit. The memory is of a fixed size.
+class FrameReader {
+ public:
+  /// What has come: a frame, or nothing yet. Never waits. `awaited` names the record that is to
+  /// come, for errors; it has static storage, as has `operation`.
+  [[nodiscard]] Result<std::optional<Frame>> step(int fd, const char* operation,
+                                                  const char* awaited) noexcept;
+  /// Bytes of the present frame so far, and how many it will have, as far as that is known.
+  [[nodiscard]] std::size_t arrived() const noexcept { return arrived_; }
+  [[nodiscard]] std::size_t wanted() const noexcept { return wanted_; }
+
+ private:
+  [[nodiscard]] Result<void> read_header(const char* operation) noexcept;
+  std::array<std::byte, kFrameHeaderBytes + kMaxFrameBytes> bytes_{};
+  std::size_t arrived_ = 0;
+  std::size_t wanted_ = kFrameHeaderBytes;
+};
+
+/// Puts frames on a non-blocking stream socket, in order. The memory is of a fixed size.
+class FrameWriter {
+ public:
+  /// `payload` has at most kMaxFrameBytes. Two frames of that size may wait; who reads no answer
+  /// while something waits never has more.
+  void put(FrameKind kind, std::span<const std::byte> payload) noexcept;
+  /// As much as the socket takes now; whether all is gone. Never waits, raises no signal.
+  [[nodiscard]] Result<bool> step(int fd, const char* operation) noexcept;
+  [[nodiscard]] bool empty() const noexcept { return sent_ == size_; }
+
+ private:
+  std::array<std::byte, 2 * (kFrameHeaderBytes + kMaxFrameBytes)> bytes_{};
+  std::size_t size_ = 0;
+  std::size_t sent_ = 0;
+};
+
+/// "the peer's greeting", and so on.
+[[nodiscard]] const char* name_of(FrameKind kind) noexcept;
+
+/// Blocking, with a deadline. `fd` is a non-blocking stream socket, here as below.
 [[nodiscard]] Result<void> send_frame(int fd, FrameKind kind, std::span<const std::byte> payload,
                                       const BoundedCall& call) noexcept;
 /// Waits for a frame of this kind and puts its payload into `into`; how many bytes it has. A
-/// payload that does not fit is refused before it is read.
+/// payload that does not fit is refused.
 [[nodiscard]] Result<std::size_t> receive_frame(int fd, FrameKind kind, std::span<std::byte> into,
                                                 const BoundedCall& call) noexcept;
 

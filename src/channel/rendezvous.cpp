@@ -1,91 +1,113 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #include "verbatim/channel/rendezvous.hpp"
 
-#include <array>
-#include <utility>
-#include <vector>
+#include <poll.h>
 
-#include "channel/frame.hpp"
+#include <algorithm>
+#include <utility>
+
+#include "channel/handshake.hpp"
+#include "channel/reception.hpp"
 #include "channel/tcp.hpp"
+#include "verbatim/base/check.hpp"
 #include "verbatim/base/try.hpp"
 
 namespace verbatim {
-
-/// The connection stays with the channel.
-struct detail::Rendezvous {
-  static void keep(Channel& channel, FileDescriptor link) noexcept {
-    channel.state_->link = std::move(link);
-  }
-};
-
 namespace {
 
+using namespace std::chrono_literals;
+using Clock = std::chrono::steady_clock;
 using detail::BoundedCall;
-using detail::FrameKind;
+using detail::Handshake;
 
-/// A name to listen on is one of this machine: it is known at once, or not at all.
-constexpr std::chrono::seconds kLocalLookup{5};
+Result<std::vector<detail::SocketAddress>> addresses_of(std::string_view text,
+                                                        const BoundedCall& call) {
+  if (detail::is_unix(text))
+    return std::vector{VERBATIM_TRY(detail::parse_unix(text, call.operation))};
+  return detail::resolve(VERBATIM_TRY(detail::parse_host_port(text, call.operation)), call);
+}
 
-/// Both sides do the same: nobody dictates, and nobody waits for the other to begin.
-Result<Channel> meet(const ProtectionDomain& domain, detail::FileDescriptor link,
-                     const ChannelOptions& options, const PrepareChannel& prepare,
-                     const BoundedCall& call) {
-  auto prepared = VERBATIM_TRY(PreparedChannel::create(domain, options));
-  if (prepare) VERBATIM_TRY(prepare(prepared));
+Result<void> drive(Handshake& handshake) {
+  while (!VERBATIM_TRY(handshake.step()))
+    if (!detail::wait_until_ready(handshake.fd(), handshake.wanted(), handshake.deadline()))
+      return std::unexpected(handshake.too_late());
+  return {};
+}
 
-  std::array<std::byte, detail::kMaxFrameBytes> record{};
-  const std::vector<std::byte> ours = encode(prepared.endpoint());
-  VERBATIM_TRY(detail::send_frame(link.get(), FrameKind::endpoint, ours, call));
-  const std::size_t size =
-      VERBATIM_TRY(detail::receive_frame(link.get(), FrameKind::endpoint, record, call));
-  const Endpoint peer = VERBATIM_TRY(decode_endpoint(std::span{record}.first(size)));
-  Channel channel = VERBATIM_TRY(std::move(prepared).connect(peer));
-
-  // From here on the peer's messages are taken; ours may go when its record has come.
-  ReadyRecord theirs{};
-  VERBATIM_TRY(detail::send_frame(link.get(), FrameKind::ready, channel.ready_record(), call));
-  const std::size_t ready =
-      VERBATIM_TRY(detail::receive_frame(link.get(), FrameKind::ready, theirs, call));
-  VERBATIM_TRY(channel.confirm(std::span{theirs}.first(ready)));
-  detail::Rendezvous::keep(channel, std::move(link));
-  return channel;
+/// Whether the listener has dropped us for others: it said so, or hung up without a word.
+bool may_try_again(const Handshake& handshake, const Error& error) noexcept {
+  return error == Errc::busy || (error == Errc::closed && !handshake.has_greeted() &&
+                                 std::string_view{error.field} != "refused by the peer");
 }
 
 }  // namespace
 
-Listener::Listener(ProtectionDomain domain, ListenOptions options, detail::FileDescriptor socket)
-    : domain_(std::move(domain)), options_(std::move(options)), socket_(std::move(socket)) {}
+Listener::Listener(std::unique_ptr<detail::Reception> reception) noexcept
+    : reception_(std::move(reception)) {}
+Listener::Listener(Listener&&) noexcept = default;
+Listener& Listener::operator=(Listener&&) noexcept = default;
+Listener::~Listener() = default;
 
 Result<Listener> Listener::open(const ProtectionDomain& domain, std::string_view address,
                                 ListenOptions options) {
-  const BoundedCall call{.operation = "Listener::open",
-                         .deadline = detail::deadline_after(kLocalLookup)};
-  const auto where = VERBATIM_TRY(detail::parse_host_port(address, call.operation));
-  const auto addresses = VERBATIM_TRY(detail::resolve_local(where, call));
-  auto socket = VERBATIM_TRY(detail::listen_tcp(addresses, options.backlog, call));
-  const auto local = VERBATIM_TRY(detail::local_address(socket.get(), call.operation));
-  Listener listener{domain, std::move(options), std::move(socket)};
-  listener.port_ = local.port();
-  listener.address_ = detail::to_string(local);
-  return listener;
+  return Listener{VERBATIM_TRY(detail::Reception::open(domain, address, std::move(options)))};
 }
 
-Result<Channel> Listener::accept(Timeout limit) const {
-  auto link = VERBATIM_TRY(detail::accept_tcp(
-      socket_.get(), {.operation = "accept", .deadline = detail::deadline_after(limit)}));
-  return meet(
-      domain_, std::move(link), options_.channel, options_.prepare,
-      {.operation = "accept", .deadline = detail::deadline_after(options_.handshake_timeout)});
+Result<std::optional<Connection>> Listener::try_accept() const {
+  check(reception_ != nullptr, "Listener: used after it was moved from");
+  return reception_->turn();
 }
 
-Result<Channel> dial(const ProtectionDomain& domain, std::string_view address,
-                     const DialOptions& options) {
+Result<Connection> Listener::accept(Timeout limit) const {
+  const auto deadline = detail::deadline_after(limit);
+  for (;;) {
+    auto came = VERBATIM_TRY(try_accept());
+    if (came) return *std::move(came);
+    if (!detail::wait_until_ready(fd(), POLLIN, deadline) || Clock::now() >= deadline)
+      return std::unexpected(
+          Error{.code = Errc::timed_out, .operation = "accept", .field = "connection"});
+  }
+}
+
+int Listener::fd() const noexcept {
+  check(reception_ != nullptr, "Listener: used after it was moved from");
+  return reception_->fd();
+}
+std::uint16_t Listener::port() const noexcept {
+  check(reception_ != nullptr, "Listener: used after it was moved from");
+  return reception_->local().port();
+}
+const std::string& Listener::address() const noexcept {
+  check(reception_ != nullptr, "Listener: used after it was moved from");
+  return reception_->address();
+}
+
+Result<Connection> dial(const ProtectionDomain& domain, std::string_view address,
+                        const DialOptions& options) {
   const BoundedCall call{.operation = "dial", .deadline = detail::deadline_after(options.deadline)};
-  const auto where = VERBATIM_TRY(detail::parse_host_port(address, call.operation));
-  const auto addresses = VERBATIM_TRY(detail::resolve(where, call));
-  auto link = detail::connect_tcp(addresses, call);
-  if (!link) return std::unexpected(link.error().with_text(address));
-  return meet(domain, *std::move(link), options.channel, options.prepare, call);
+  VERBATIM_TRY(detail::check_private_data(options.private_data.size(), call.operation));
+  const detail::MeetingTerms terms{.operation = call.operation,
+                                   .listens = false,
+                                   .domain = domain,
+                                   .channel = options.channel,
+                                   .prepare = options.prepare,
+                                   .admit = options.admit,
+                                   .private_data = options.private_data,
+                                   .same_user_only = options.same_user_only};
+  const auto addresses = VERBATIM_TRY(addresses_of(address, call));
+  for (auto pause = 5ms;; pause = std::min(2 * pause, 100ms)) {
+    auto socket = detail::connect_to_any(addresses, call);
+    if (!socket) return std::unexpected(socket.error().with_text(address));
+    const int fd = socket->get();
+    Handshake handshake{terms, *std::move(socket), detail::peer_of(fd, std::string{address}),
+                        call.deadline};
+    const auto met = drive(handshake);
+    if (met) return std::move(handshake).take();
+    const auto again = Clock::now() + pause;
+    if (!may_try_again(handshake, met.error()) || again >= call.deadline)
+      return std::unexpected(met.error());
+    detail::sleep_until(again);
+  }
 }
 
 }  // namespace verbatim

@@ -3,10 +3,12 @@
 
 #include <arpa/inet.h>
 #include <netdb.h>
+#include <sys/un.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <cstddef>
 #include <cstring>
 #include <future>
 #include <memory>
@@ -16,6 +18,8 @@
 
 namespace verbatim::detail {
 namespace {
+
+constexpr std::string_view kUnix = "unix:";
 
 Error not_found(const BoundedCall& call, const std::string& host, int os_error = 0) noexcept {
   return Error{
@@ -85,6 +89,18 @@ Result<std::vector<SocketAddress>> resolve_with(const HostPort& where, int flags
   return std::move(lookup.found);
 }
 
+std::string unix_text(const SocketAddress& address) {
+  sockaddr_un name{};
+  std::memcpy(&name, &address.storage, std::min<std::size_t>(sizeof name, address.size));
+  const std::size_t start = offsetof(sockaddr_un, sun_path);
+  std::string path{name.sun_path, address.size > start ? address.size - start : 0};
+  if (path.starts_with('\0'))
+    path[0] = '@';
+  else if (path.ends_with('\0'))
+    path.pop_back();
+  return std::string{kUnix} + path;
+}
+
 }  // namespace
 
 std::chrono::steady_clock::time_point deadline_after(std::chrono::nanoseconds limit) noexcept {
@@ -122,7 +138,36 @@ std::uint16_t SocketAddress::port() const noexcept {
   return 0;
 }
 
+bool is_unix(std::string_view text) noexcept { return text.starts_with(kUnix); }
+
+Result<SocketAddress> parse_unix(std::string_view text, const char* operation) {
+  const std::string_view path = text.substr(kUnix.size());
+  SocketAddress address;
+  sockaddr_un name{};
+  name.sun_family = AF_UNIX;
+  // A path ends with a zero, an abstract name begins with one, which "@" stands for.
+  constexpr std::size_t kLongest = sizeof name.sun_path - 1;
+  if (path.size() > kLongest)
+    return std::unexpected(Error{.code = Errc::limit_exceeded,
+                                 .operation = operation,
+                                 .field = "length of the unix path",
+                                 .value = path.size(),
+                                 .limit = kLongest}
+                               .with_text(text));
+  const bool abstract = path.starts_with('@');
+  if (path.size() <= std::size_t{abstract} || path.find('\0') != std::string_view::npos)
+    return std::unexpected(Error{
+        .code = Errc::invalid_argument, .operation = operation, .field = "address (unix:path)"}
+                               .with_text(text));
+  path.copy(name.sun_path, path.size());
+  if (abstract) name.sun_path[0] = '\0';
+  address.size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + path.size() + !abstract);
+  std::memcpy(&address.storage, &name, address.size);
+  return address;
+}
+
 std::string to_string(const SocketAddress& address) {
+  if (address.family() == AF_UNIX) return unix_text(address);
   char host[NI_MAXHOST];
   if (getnameinfo(address.get(), address.size, host, sizeof host, nullptr, 0, NI_NUMERICHOST) != 0)
     return "unknown address";

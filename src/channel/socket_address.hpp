@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file "host:port" and what it stands for. IPv6 hosts are in brackets: "[::1]:7000".
+/// \file "host:port" or "unix:path", and what it stands for. IPv6 hosts are in brackets:
+/// "[::1]:7000". A unix path that begins with "@" is an abstract name, without a file.
 #include <netinet/in.h>
 #include <sys/socket.h>
 
@@ -41,8 +42,12 @@ struct SocketAddress {
   [[nodiscard]] int family() const noexcept { return storage.ss_family; }
   [[nodiscard]] std::uint16_t port() const noexcept;
 };
-/// "127.0.0.1:7000", "[::1]:7000".
+/// "127.0.0.1:7000", "[::1]:7000", "unix:/run/server", "unix:@name".
 [[nodiscard]] std::string to_string(const SocketAddress& address);
+
+[[nodiscard]] bool is_unix(std::string_view text) noexcept;
+/// A path that is too long for the system is `limit_exceeded`, an empty one `invalid_argument`.
+[[nodiscard]] Result<SocketAddress> parse_unix(std::string_view text, const char* operation);
 
 /// At least one address, in the order in which to try them. A name that is still being looked up
 /// at the deadline is `timed_out`; the system offers no way to stop that, so it ends by itself.

@@ -16,14 +16,15 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using namespace std::chrono_literals;
 
-Error failure(const BoundedCall& call, const char* field, int os_error) noexcept {
-  Error error = os_failure(call.operation, os_error);
+Error failure(const char* operation, const char* field, int os_error) noexcept {
+  Error error = os_failure(operation, os_error);
   error.field = field;
   return error;
 }
 
-void sleep_until(Clock::time_point when) noexcept {
-  static_cast<void>(wait_until_ready(-1, 0, when));  // poll() passes over negative descriptors.
+PrivateDescriptor new_socket(int family) noexcept {
+  return PrivateDescriptor::opened_by(
+      [&] { return socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0); });
 }
 
 /// The records are small, and each is waited for.
@@ -33,10 +34,9 @@ void send_at_once(int fd) noexcept {
 }
 
 /// One attempt: 0 and a connection, or errno.
-int connect_once(const SocketAddress& address, Clock::time_point deadline, FileDescriptor& out) {
-  FileDescriptor fd{
-      socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_TCP)};
-  if (fd.get() < 0) return errno;
+int connect_once(const SocketAddress& address, Clock::time_point deadline, PrivateDescriptor& out) {
+  PrivateDescriptor fd = new_socket(address.family());
+  if (!fd) return errno;
   if (connect(fd.get(), address.get(), address.size) != 0) {
     // After a signal the connection goes on being made, too.
     if (errno != EINPROGRESS && errno != EINTR) return errno;
@@ -50,6 +50,22 @@ int connect_once(const SocketAddress& address, Clock::time_point deadline, FileD
   send_at_once(fd.get());
   out = std::move(fd);
   return 0;
+}
+
+/// Somebody may come to listen there, or find the time to.
+bool may_come(int os_error) noexcept {
+  // A path that is not there yet, and a queue of a unix socket that is full.
+  return os_error == ECONNREFUSED || os_error == ENOENT || os_error == EAGAIN;
+}
+
+using NameOf = int(int fd, sockaddr* address, socklen_t* size);
+
+Result<SocketAddress> address_of(NameOf* name, int fd, const char* operation) noexcept {
+  SocketAddress address;
+  address.size = sizeof address.storage;
+  if (name(fd, reinterpret_cast<sockaddr*>(&address.storage), &address.size) != 0)
+    return std::unexpected(os_failure(operation, errno));
+  return address;
 }
 
 }  // namespace
@@ -68,46 +84,49 @@ bool wait_until_ready(int fd, short events, Clock::time_point deadline) noexcept
   }
 }
 
-Result<FileDescriptor> connect_tcp(std::span<const SocketAddress> addresses,
-                                   const BoundedCall& call) {
-  FileDescriptor connected;
+void sleep_until(Clock::time_point when) noexcept {
+  static_cast<void>(wait_until_ready(-1, 0, when));  // poll() passes over negative descriptors.
+}
+
+Result<PrivateDescriptor> connect_to_any(std::span<const SocketAddress> addresses,
+                                         const BoundedCall& call) {
+  PrivateDescriptor connected;
   for (auto pause = 5ms;; pause = std::min(2 * pause, 200ms)) {
     int last = 0;
-    bool refused = false;
+    int refused = 0;
     for (std::size_t i = 0; i < addresses.size(); ++i) {
       // An address that swallows packets must leave time for the others.
       const auto share =
           (call.deadline - Clock::now()) / static_cast<Clock::rep>(addresses.size() - i);
       last = connect_once(addresses[i], Clock::now() + share, connected);
       if (last == 0) return connected;
-      refused |= last == ECONNREFUSED;
+      if (may_come(last)) refused = last;
     }
     const auto now = Clock::now();
     if (now >= call.deadline) {
-      Error late = failure(call, "connect", refused ? ECONNREFUSED : last);
+      Error late = failure(call.operation, "connect", refused != 0 ? refused : last);
       late.code = Errc::timed_out;
       return std::unexpected(late);
     }
-    if (!refused) return std::unexpected(failure(call, "connect", last));
+    if (refused == 0) return std::unexpected(failure(call.operation, "connect", last));
     sleep_until(std::min(call.deadline, now + pause));
   }
 }
 
-Result<FileDescriptor> listen_tcp(std::span<const SocketAddress> addresses, int backlog,
-                                  const BoundedCall& call) {
+Result<PrivateDescriptor> listen_on_any(std::span<const SocketAddress> addresses, int backlog,
+                                        const BoundedCall& call) {
   Error last{};
   for (const SocketAddress& address : addresses) {
-    FileDescriptor fd{
-        socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_TCP)};
+    PrivateDescriptor fd = new_socket(address.family());
     const int on = 1;
-    if (fd.get() < 0)
-      last = failure(call, "socket", errno);
+    if (!fd)
+      last = failure(call.operation, "socket", errno);
     else if (setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0)
-      last = failure(call, "SO_REUSEADDR", errno);
+      last = failure(call.operation, "SO_REUSEADDR", errno);
     else if (bind(fd.get(), address.get(), address.size) != 0)
-      last = failure(call, "bind", errno);
+      last = failure(call.operation, "bind", errno);
     else if (listen(fd.get(), backlog) != 0)
-      last = failure(call, "listen", errno);
+      last = failure(call.operation, "listen", errno);
     else
       return fd;
   }
@@ -116,44 +135,39 @@ Result<FileDescriptor> listen_tcp(std::span<const SocketAddress> addresses, int 
   return std::unexpected(last);
 }
 
-Result<FileDescriptor> accept_tcp(int listener, const BoundedCall& call) noexcept {
-  for (;;) {
-    FileDescriptor fd{accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)};
-    if (fd.get() >= 0) {
-      send_at_once(fd.get());
-      return fd;
-    }
-    switch (errno) {
-      case EMFILE:
-      case ENFILE:
-      case ENOBUFS:
-      case ENOMEM:
-      case EBADF:
-      case EINVAL:
-      case ENOTSOCK: return std::unexpected(failure(call, "connection", errno));
-      default: break;  // Nobody there yet, or a client that is gone already.
-    }
-    if (!wait_until_ready(listener, POLLIN, call.deadline))
-      return std::unexpected(
-          Error{.code = Errc::timed_out, .operation = call.operation, .field = "connection"});
+Result<std::optional<PrivateDescriptor>> try_accept(int listener, const char* operation) noexcept {
+  auto fd = PrivateDescriptor::opened_by(
+      [&] { return accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK); });
+  if (fd) {
+    send_at_once(fd.get());
+    return std::optional{std::move(fd)};
+  }
+  switch (errno) {
+    case EMFILE:
+    case ENFILE:
+    case ENOBUFS:
+    case ENOMEM:
+    case EBADF:
+    case EINVAL:
+    case ENOTSOCK: return std::unexpected(failure(operation, "connection", errno));
+    default: return std::nullopt;  // Nobody there, or a client that is gone already.
   }
 }
 
 bool is_connected_to_itself(int fd) noexcept {
-  SocketAddress local;
-  SocketAddress peer;
-  local.size = peer.size = sizeof local.storage;
-  return getsockname(fd, reinterpret_cast<sockaddr*>(&local.storage), &local.size) == 0 &&
-         getpeername(fd, reinterpret_cast<sockaddr*>(&peer.storage), &peer.size) == 0 &&
-         local.size == peer.size && std::memcmp(&local.storage, &peer.storage, local.size) == 0;
+  const auto local = local_address(fd, "");
+  const auto peer = peer_address(fd, "");
+  return local && peer && local->size == peer->size && local->family() != AF_UNIX &&
+         std::memcmp(&local->storage, &peer->storage, local->size) == 0;
 }
 
 Result<SocketAddress> local_address(int fd, const char* operation) noexcept {
-  SocketAddress address;
-  address.size = sizeof address.storage;
-  if (getsockname(fd, reinterpret_cast<sockaddr*>(&address.storage), &address.size) != 0)
-    return std::unexpected(os_failure(operation, errno));
-  return address;
+  return address_of([](int of, sockaddr* at, socklen_t* size) { return getsockname(of, at, size); },
+                    fd, operation);
+}
+Result<SocketAddress> peer_address(int fd, const char* operation) noexcept {
+  return address_of([](int of, sockaddr* at, socklen_t* size) { return getpeername(of, at, size); },
+                    fd, operation);
 }
 
 }  // namespace verbatim::detail

@@ -33,7 +33,7 @@ void serve_echo(const ProtectionDomain& domain, Channel& channel) {
 
 int play_dialler(const std::string& address) {
   const ProtectionDomain domain = require(open_context().allocate_domain());
-  Channel channel = require(dial(domain, address, {.deadline = kPatience}));
+  Channel channel = require(dial(domain, address, {.deadline = kPatience})).channel;
   Buffer question = require(domain.allocate(kBytes));
   Buffer answer = require(domain.allocate(kBytes));
   for (std::uint64_t i = 0; i < kRounds; ++i) {

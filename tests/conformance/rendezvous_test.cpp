@@ -1,28 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: two sides that know only an address end up with channels that work; hostile clients get an
-//       error and harm nobody; a side that closes early does not break the other.
-// Method: two threads, and two processes, over TCP on this host; clients that the test plays
-// itself.
-// Covers: channel/leave.cpp, channel/rendezvous.cpp
+// Goal: two sides that know only an address end up with channels that work; a side that closes
+//       early does not break the other.
+// Method: two threads, and two processes, over TCP and unix sockets on this host.
+// Covers: channel/handshake.cpp, channel/leave.cpp, channel/rendezvous.cpp
 #include "verbatim/channel/rendezvous.hpp"
 
 #include <gtest/gtest.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
 
 #include <future>
 #include <optional>
-#include <random>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "conformance/child_process.hpp"
+#include "conformance/meeting_fixture.hpp"
 #include "conformance/rendezvous_peer.hpp"
-#include "support/completions.hpp"
-#include "support/device_under_test.hpp"
-#include "support/pattern.hpp"
-#include "support/require.hpp"
 
 namespace verbatim::test {
 namespace {
@@ -30,57 +22,7 @@ namespace {
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
-class RendezvousTest : public testing::Test {
- protected:
-  [[nodiscard]] Buffer filled(std::size_t bytes, std::uint64_t with) {
-    Buffer buffer = require(domain.allocate(bytes));
-    fill(buffer.bytes(), with);
-    return buffer;
-  }
-  [[nodiscard]] Buffer empty(std::size_t bytes) { return require(domain.allocate(bytes)); }
-  /// Both ends of a meeting: {the listener's, the dialler's}.
-  [[nodiscard]] std::pair<Channel, Channel> meet(const ListenOptions& listen = {},
-                                                 const DialOptions& dialled = {}) {
-    const auto listener = require(Listener::open(domain, "127.0.0.1:0", listen));
-    auto dialing =
-        std::async(std::launch::async, [&] { return dial(domain, listener.address(), dialled); });
-    auto accepted = listener.accept(kPatience);
-    auto other = dialing.get();
-    return {require(std::move(accepted)), require(std::move(other))};
-  }
-  void exchange(Channel& from, Channel& to) {
-    auto receiving = to.receive(empty(64));
-    EXPECT_TRUE(succeeds(from.send(filled(64, seed)).wait().result));
-    auto [received, result] = receiving.wait();
-    ASSERT_TRUE(succeeds(result));
-    EXPECT_TRUE(holds(received.bytes(), seed));
-  }
-
-  std::uint64_t seed = test_seed();
-  ProtectionDomain domain = require(open_context().allocate_domain());
-};
-
-/// A client that is none of ours.
-class Stranger {
- public:
-  explicit Stranger(std::uint16_t port) : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_port = htons(port);
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    if (connect(fd_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
-      give_up("connect", Where::current());
-  }
-  void say(std::span<const std::byte> bytes) const {
-    // The listener may have hung up already: that is its right.
-    static_cast<void>(::send(fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL));
-  }
-  void say(std::string_view text) const { say(std::as_bytes(std::span{text})); }
-  void hang_up() { fd_ = detail::FileDescriptor{}; }
-
- private:
-  detail::FileDescriptor fd_;
-};
+class RendezvousTest : public MeetingTest {};
 
 TEST_F(RendezvousTest, GivesTwoChannelsThatTalkBothWays) {
   auto [left, right] = meet();
@@ -95,10 +37,7 @@ TEST_F(RendezvousTest, ListenerServesOneClientAfterTheOther) {
   EXPECT_NE(listener.port(), 0);
   EXPECT_EQ(listener.address(), "127.0.0.1:" + std::to_string(listener.port()));
   for (int i = 0; i < 3; ++i) {
-    auto dialing = std::async(std::launch::async, [&] { return dial(domain, listener.address()); });
-    Channel here = require(listener.accept(kPatience));
-    Channel there = require(dialing.get());
-    exchange(there, here);
+    expect_good_client(listener);
   }
 }
 
@@ -108,9 +47,9 @@ TEST_F(RendezvousTest, SeveralThreadsMayAcceptAtOnce) {
   std::vector<std::future<Result<void>>> sides;
   const auto start = [&](auto side) {
     sides.push_back(std::async(std::launch::async, [side]() -> Result<void> {
-      auto channel = side();
-      if (!channel) return std::unexpected(channel.error());
-      return channel->close(kPatience);  // Each waits for its own peer.
+      auto met = side();
+      if (!met) return std::unexpected(met.error());
+      return met->channel.close(kPatience);  // Each waits for its own peer.
     }));
   };
   for (std::size_t i = 0; i < kCount; ++i) {
@@ -128,45 +67,125 @@ TEST_F(RendezvousTest, WorksByNameAndOverIpv6) {
     auto dialing = std::async(std::launch::async, [&] {
       return dial(domain, host + ":" + std::to_string(listener->port()));
     });
-    Channel here = require(listener->accept(kPatience));
-    Channel there = require(dialing.get());
+    Channel here = require(listener->accept(kPatience)).channel;
+    Channel there = require(dialing.get()).channel;
     exchange(there, here);
   }
 }
 
 TEST_F(RendezvousTest, PreparedReceivesAreThereForTheFirstMessage) {
-  std::optional<Pending<Buffer>> receiving;
   ListenOptions options;
   // No retry when the peer has no receive: only one that was posted before helps.
   options.channel.max_rnr_retries = require(MaxRnrRetries::limited(0));
-  DialOptions dialled{.channel = options.channel};
-  options.prepare = [&](PreparedChannel& prepared) -> Result<void> {
-    receiving.emplace(prepared.receive(empty(64)));
-    return {};
+  const DialOptions dialled{.channel = options.channel};
+  options.prepare = [&](PreparedChannel& prepared, const Peer&) -> Result<Preparation> {
+    Preparation posted;
+    posted.receives.push_back(prepared.receive(empty(64)));
+    return posted;
   };
-  auto [here, there] = meet(options, dialled);
-  EXPECT_TRUE(succeeds(there.send(filled(64, seed)).wait().result));
-  auto [received, result] = receiving->wait();
+  const auto listener = require(Listener::open(domain, "127.0.0.1:0", options));
+  auto [here, there] = meet_at(listener, dialled);
+  EXPECT_TRUE(succeeds(there.channel.send(filled(64, seed)).wait().result));
+  ASSERT_EQ(here.receives.size(), 1u);
+  auto [received, result] = here.receives[0].wait();
   ASSERT_TRUE(succeeds(result));
   EXPECT_TRUE(holds(received.bytes(), seed));
 }
 
+TEST_F(RendezvousTest, TellsThePeersAddressAndItsPrivateData) {
+  const std::vector<std::byte> most(kMaxPrivateDataBytes, std::byte{7});
+  const auto listener = require(Listener::open(domain, "127.0.0.1:0", {.private_data = most}));
+  auto [here, there] = meet_at(listener, {.private_data = bytes_of("client 4")});
+  EXPECT_EQ(there.peer.address, listener.address());
+  EXPECT_TRUE(here.peer.address.starts_with("127.0.0.1:")) << here.peer.address;
+  EXPECT_NE(here.peer.address, listener.address());
+  EXPECT_EQ(there.peer.private_data, most);
+  EXPECT_EQ(here.peer.private_data, bytes_of("client 4"));
+  EXPECT_FALSE(here.peer.user);
+  exchange(there.channel, here.channel);
+}
+
+TEST_F(RendezvousTest, PrepareAnswersEachClientWithDataOfItsOwn) {
+  ListenOptions options{.private_data = bytes_of("for all")};
+  options.prepare = [](PreparedChannel&, const Peer& peer) -> Result<Preparation> {
+    if (peer.private_data.empty()) return {};
+    Preparation mine;
+    mine.private_data = peer.private_data;
+    mine.private_data->push_back(std::byte{'!'});
+    return mine;
+  };
+  const auto listener = require(Listener::open(domain, "127.0.0.1:0", options));
+  EXPECT_EQ(meet_at(listener, {.private_data = bytes_of("me")}).second.peer.private_data,
+            bytes_of("me!"));
+  EXPECT_EQ(meet_at(listener).second.peer.private_data, bytes_of("for all"));
+}
+
+TEST_F(RendezvousTest, TooMuchPrivateDataIsOneErrorWithBothNumbers) {
+  const std::vector<std::byte> long_data(kMaxPrivateDataBytes + 1);
+  const auto expect_limit = [](const auto& result) {
+    ASSERT_TRUE(fails_with(result, Errc::limit_exceeded));
+    EXPECT_STREQ(result.error().field, "bytes of private data");
+    EXPECT_EQ(result.error().value, kMaxPrivateDataBytes + 1);
+    EXPECT_EQ(result.error().limit, kMaxPrivateDataBytes);
+  };
+  expect_limit(Listener::open(domain, "127.0.0.1:0", {.private_data = long_data}));
+  expect_limit(dial(domain, "127.0.0.1:1", {.private_data = long_data}));
+  ListenOptions options;
+  options.prepare = [&](PreparedChannel&, const Peer&) -> Result<Preparation> {
+    return Preparation{.private_data = long_data};
+  };
+  const auto listener = require(Listener::open(domain, "127.0.0.1:0", options));
+  auto other = dialling(listener);
+  expect_limit(listener.accept(kPatience));
+  EXPECT_TRUE(fails_with(other.get(), Errc::closed));
+}
+
 TEST_F(RendezvousTest, PrepareMayRefuse) {
-  const auto listener = require(Listener::open(domain, "127.0.0.1:0"));
   std::optional<Pending<Buffer>> receiving;
-  const auto refused =
-      dial(domain, listener.address(), {.prepare = [&](PreparedChannel& prepared) -> Result<void> {
-             receiving.emplace(prepared.receive(empty(64)));
-             return std::unexpected(Error{.code = Errc::permission_denied, .operation = "mine"});
-           }});
+  Dropped dropped;
+  const auto listener =
+      require(Listener::open(domain, "127.0.0.1:0", {.on_dropped = dropped.note()}));
+  DialOptions options{
+      .prepare = [&](PreparedChannel& prepared, const Peer& peer) -> Result<Preparation> {
+        EXPECT_EQ(peer.address, listener.address());
+        receiving.emplace(prepared.receive(empty(64)));
+        return std::unexpected(Error{.code = Errc::permission_denied, .operation = "mine"});
+      }};
+  auto dialled = dialling(listener, options);
+  serve_until(listener, [&] { return dropped.count() > 0; });
+  const auto refused = dialled.get();
   ASSERT_TRUE(fails_with(refused, Errc::permission_denied));
+  EXPECT_STREQ(refused.error().operation, "mine");
   auto [buffer, result] = receiving->wait();
   EXPECT_TRUE(buffer);
   EXPECT_TRUE(fails_with(result, Errc::closed));
-  // The listener saw a client that left.
-  const auto gone = listener.accept(kPatience);
-  ASSERT_TRUE(fails_with(gone, Errc::closed));
-  EXPECT_STREQ(gone.error().field, "the peer's endpoint");
+  // The listener was told.
+  EXPECT_EQ(dropped.cause(0), Errc::permission_denied);
+  EXPECT_STREQ(dropped.cause(0).field, "refused by the peer");
+}
+
+TEST_F(RendezvousTest, PrepareOfAListenerThatFailsIsTheResultOfAccept) {
+  int calls = 0;
+  ListenOptions options;
+  options.prepare = [&](PreparedChannel&, const Peer&) -> Result<Preparation> {
+    if (++calls == 1) return std::unexpected(Error{.code = Errc::out_of_resources});
+    if (calls == 2) throw std::runtime_error{"no idea"};
+    return {};
+  };
+  const auto listener = require(Listener::open(domain, "127.0.0.1:0", options));
+  auto first = dialling(listener);
+  const auto failed = listener.accept(kPatience);
+  ASSERT_TRUE(fails_with(failed, Errc::out_of_resources));
+  EXPECT_STREQ(failed.error().field, "prepare");
+  const auto told = first.get();
+  ASSERT_TRUE(fails_with(told, Errc::out_of_resources));
+  EXPECT_EQ(told.error().text_view(), "prepare");
+  auto second = dialling(listener);
+  const auto threw = listener.accept(kPatience);
+  ASSERT_TRUE(fails_with(threw, Errc::permission_denied));
+  EXPECT_EQ(threw.error().text_view(), "no idea");
+  EXPECT_TRUE(fails_with(second.get(), Errc::permission_denied));
+  expect_good_client(listener);
 }
 
 TEST_F(RendezvousTest, NobodyThereIsTimedOut) {
@@ -177,7 +196,7 @@ TEST_F(RendezvousTest, NobodyThereIsTimedOut) {
   // Somebody listens, but does not accept.
   const auto silent = dial(domain, listener.address(), {.deadline = 50ms});
   ASSERT_TRUE(fails_with(silent, Errc::timed_out));
-  EXPECT_STREQ(silent.error().field, "the peer's endpoint");
+  EXPECT_STREQ(silent.error().field, "the peer's greeting");
 }
 
 TEST_F(RendezvousTest, BadAddressesAreRefusedByName) {
@@ -185,88 +204,6 @@ TEST_F(RendezvousTest, BadAddressesAreRefusedByName) {
   EXPECT_TRUE(fails_with(dial(domain, "127.0.0.1:0"), Errc::invalid_argument));
   const auto listener = require(Listener::open(domain, "127.0.0.1:0"));
   EXPECT_TRUE(fails_with(Listener::open(domain, listener.address()), Errc::busy));
-}
-
-TEST_F(RendezvousTest, BadClientsGetAnErrorAndTheListenerGoesOn) {
-  const auto listener =
-      require(Listener::open(domain, "127.0.0.1:0", {.handshake_timeout = 100ms}));
-  const auto expect_error = [&](Errc code, std::string_view field, std::string_view said) {
-    Stranger stranger{listener.port()};
-    if (!said.empty()) stranger.say(said);
-    if (code == Errc::closed) stranger.hang_up();
-    const auto accepted = listener.accept(kPatience);
-    ASSERT_TRUE(fails_with(accepted, code)) << field;
-    EXPECT_EQ(accepted.error().field, field);
-  };
-  expect_error(Errc::malformed, "frame magic", "GET / HTTP/1.1\r\n\r\n");
-  expect_error(Errc::malformed, "frame length", {"VBF1\x01\0\xff\xff", 8});
-  expect_error(Errc::malformed, "frame kind", {"VBF1\x03\0\0\0", 8});
-  expect_error(Errc::malformed, "magic", {"VBF1\x01\0\x04\0junk", 12});
-  expect_error(Errc::closed, "the peer's endpoint", "");
-  expect_error(Errc::closed, "the peer's endpoint", "VBF1");
-  expect_error(Errc::timed_out, "the peer's endpoint", "");  // It holds the line, and is silent.
-  expect_error(Errc::timed_out, "the peer's endpoint", {"VBF1\x01\0\x04\0ju", 10});
-
-  auto dialing = std::async(std::launch::async, [&] { return dial(domain, listener.address()); });
-  Channel here = require(listener.accept(kPatience));
-  Channel there = require(dialing.get());
-  exchange(there, here);
-}
-
-TEST_F(RendezvousTest, ClientThatConnectsAndNeverGetsReadyIsAnError) {
-  const auto listener =
-      require(Listener::open(domain, "127.0.0.1:0", {.handshake_timeout = 100ms}));
-  const auto prepared = require(PreparedChannel::create(domain));
-  const auto endpoint = encode(prepared.endpoint());
-  std::vector<std::byte> frame{std::byte{'V'},
-                               std::byte{'B'},
-                               std::byte{'F'},
-                               std::byte{'1'},
-                               std::byte{1},
-                               std::byte{},
-                               {},
-                               {}};
-  frame[6] = static_cast<std::byte>(endpoint.size());
-  frame.insert(frame.end(), endpoint.begin(), endpoint.end());
-  {
-    const Stranger stranger{listener.port()};
-    stranger.say(frame);
-    const auto accepted = listener.accept(kPatience);
-    ASSERT_TRUE(fails_with(accepted, Errc::timed_out));
-    EXPECT_STREQ(accepted.error().field, "the peer's ready record");
-  }
-  // A ready record of another connection.
-  const ReadyRecord foreign = [&] {
-    auto [a, b] = require(connect_pair(domain));
-    return a.ready_record();
-  }();
-  for (const char byte : std::string_view{"VBF1\x02\0\x18\0", 8})
-    frame.push_back(static_cast<std::byte>(byte));
-  frame.insert(frame.end(), foreign.begin(), foreign.end());
-  const Stranger stranger{listener.port()};
-  stranger.say(frame);
-  const auto accepted = listener.accept(kPatience);
-  ASSERT_TRUE(fails_with(accepted, Errc::incompatible));
-  EXPECT_STREQ(accepted.error().field, "nonce");
-}
-
-TEST_F(RendezvousTest, RandomClientsNeverGetAChannel) {
-  const auto listener =
-      require(Listener::open(domain, "127.0.0.1:0", {.handshake_timeout = 200ms}));
-  std::mt19937_64 random{seed};
-  for (int round = 0; round < 40; ++round) {
-    Stranger stranger{listener.port()};
-    std::vector<std::byte> bytes(random() % 300);
-    for (std::byte& each : bytes) each = static_cast<std::byte>(random());
-    const std::string_view start{"VBF1\x01\0", 6};
-    if (random() % 2 == 0 && bytes.size() >= 8)
-      for (std::size_t i = 0; i < start.size(); ++i) bytes[i] = static_cast<std::byte>(start[i]);
-    stranger.say(bytes);
-    stranger.hang_up();
-    const auto accepted = listener.accept(kPatience);
-    ASSERT_FALSE(accepted.has_value()) << "round " << round;
-    EXPECT_STRNE(accepted.error().field, "") << to_string(accepted.error());
-  }
 }
 
 TEST_F(RendezvousTest, ReadyRecordConfirmsTheRightPeerOnly) {
@@ -378,7 +315,7 @@ TEST_F(RendezvousTest, RecycledChannelHasNoConnectionAnyMore) {
 TEST_F(RendezvousTest, TwoProcessesTalkAndPart) {
   const auto listener = require(Listener::open(domain, "127.0.0.1:0"));
   Child child = start_child({"dialler", listener.address()});
-  Channel channel = require(listener.accept(kPatience));
+  Channel channel = require(listener.accept(kPatience)).channel;
   serve_echo(domain, channel);
   EXPECT_TRUE(succeeds(channel.close(kPatience)));
   const ChildResult result = run_to_end(std::move(child));
@@ -388,7 +325,7 @@ TEST_F(RendezvousTest, TwoProcessesTalkAndPart) {
 TEST_F(RendezvousTest, CloseDoesNotWaitForAProcessThatWasKilled) {
   const auto listener = require(Listener::open(domain, "127.0.0.1:0"));
   Child child = start_child({"dialler", listener.address()});
-  Channel channel = require(listener.accept(kPatience));
+  Channel channel = require(listener.accept(kPatience)).channel;
   child.kill();
   const auto start = Clock::now();
   EXPECT_TRUE(succeeds(channel.close(kPatience)));

@@ -67,9 +67,9 @@ std::vector<std::byte> bytes_of(std::size_t size) {
 TEST_F(FrameTest, CarriesRecordsOfEverySizeInOrder) {
   for (const std::size_t size : {0uz, 1uz, 24uz, 222uz, detail::kMaxFrameBytes}) {
     const auto record = bytes_of(size);
-    EXPECT_TRUE(succeeds(detail::send_frame(theirs.get(), FrameKind::endpoint, record, call())));
+    EXPECT_TRUE(succeeds(detail::send_frame(theirs.get(), FrameKind::greeting, record, call())));
     EXPECT_TRUE(succeeds(detail::send_frame(theirs.get(), FrameKind::done, {}, call())));
-    ASSERT_EQ(require(receive(FrameKind::endpoint)), size);
+    ASSERT_EQ(require(receive(FrameKind::greeting)), size);
     EXPECT_TRUE(std::ranges::equal(record, std::span{into}.first(size)));
     EXPECT_EQ(require(receive(FrameKind::done)), 0u);  // Nothing beyond the frame was read.
   }
@@ -86,17 +86,17 @@ TEST_F(FrameTest, HasTheLayoutThatIsDocumented) {
 
 TEST_F(FrameTest, OfAnotherProtocolIsMalformed) {
   peer_says("GET / HTTP/1.1\r\n\r\n");
-  EXPECT_EQ(complaint(FrameKind::endpoint), "malformed: frame magic");
+  EXPECT_EQ(complaint(FrameKind::greeting), "malformed: HTTP at the port");
 }
 
 TEST_F(FrameTest, OfAnotherKindIsMalformed) {
   require(detail::send_frame(theirs.get(), FrameKind::done, {}, call()));
-  EXPECT_EQ(complaint(FrameKind::endpoint), "malformed: frame kind");
+  EXPECT_EQ(complaint(FrameKind::greeting), "malformed: frame kind");
 }
 
 TEST_F(FrameTest, ThatIsTooLongIsRefusedBeforeItComes) {
   peer_says({"VBF1\x01\0\x01\x04", 8});  // 1025 bytes, none of which is ever sent.
-  EXPECT_EQ(complaint(FrameKind::endpoint), "malformed: frame length");
+  EXPECT_EQ(complaint(FrameKind::greeting), "malformed: frame length");
 }
 
 TEST_F(FrameTest, ThatIsTooLongForTheRecordIsRefused) {
@@ -114,14 +114,14 @@ TEST_F(FrameTest, CutOffAnywhereIsClosed) {
     new_pair();
     if (size > 0) peer_says(whole.substr(0, size));
     peer_leaves();
-    EXPECT_EQ(complaint(FrameKind::endpoint), "channel closed: the peer's endpoint") << size;
+    EXPECT_EQ(complaint(FrameKind::greeting), "channel closed: the peer's greeting") << size;
   }
 }
 
 TEST_F(FrameTest, ThatNeverEndsIsTimedOut) {
   EXPECT_EQ(complaint(FrameKind::done, 10ms), "timed out: the peer's done");
   peer_says({"VBF1\x01\0\x04\0da", 10});
-  EXPECT_EQ(complaint(FrameKind::endpoint, 10ms), "timed out: the peer's endpoint");
+  EXPECT_EQ(complaint(FrameKind::greeting, 10ms), "timed out: the peer's greeting");
 }
 
 TEST_F(FrameTest, ByteByByteGainsAPeerNoTime) {
@@ -136,7 +136,7 @@ TEST_F(FrameTest, ByteByByteGainsAPeerNoTime) {
     }
   });
   const auto start = Clock::now();
-  EXPECT_EQ(complaint(FrameKind::endpoint, 50ms), "timed out: the peer's endpoint");
+  EXPECT_EQ(complaint(FrameKind::greeting, 50ms), "timed out: the peer's greeting");
   EXPECT_LT(Clock::now() - start, 20s);
   over.store(true);
   peer.join();
@@ -152,7 +152,7 @@ TEST_F(FrameTest, SendToAPeerThatDoesNotReadIsTimedOut) {
   const auto record = bytes_of(detail::kMaxFrameBytes);
   Result<void> sent;
   for (int i = 0; i < 100'000 && sent; ++i)
-    sent = detail::send_frame(ours.get(), FrameKind::endpoint, record, call(10ms));
+    sent = detail::send_frame(ours.get(), FrameKind::greeting, record, call(10ms));
   EXPECT_TRUE(fails_with(sent, Errc::timed_out));
 }
 

@@ -1,0 +1,387 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Goal: clients that are silent, slow, hostile, gone or too many are dropped with their own cause,
+//       and hold nobody up.
+// Method: clients that the test plays itself, beside good ones, over TCP on this host.
+// Covers: channel/reception.cpp
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/wait.h>
+
+#include <atomic>
+#include <random>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "conformance/meeting_fixture.hpp"
+#include "verbatim/base/explain.hpp"
+#include "verbatim/base/log.hpp"
+
+namespace verbatim::test {
+namespace {
+
+using namespace std::chrono_literals;
+using Clock = std::chrono::steady_clock;
+
+class StrangersTest : public MeetingTest {
+ protected:
+  [[nodiscard]] Listener listen(ListenOptions options = {}) {
+    options.on_dropped = dropped.note();
+    return require(Listener::open(domain, "127.0.0.1:0", std::move(options)));
+  }
+  /// A frame of an introduction with a sound endpoint.
+  [[nodiscard]] static std::string introduction(const Endpoint& endpoint) {
+    const auto bytes = encode(endpoint);
+    const std::size_t length = bytes.size() + 2;
+    std::string frame{"VBF1\x06\0", 6};
+    for (const std::size_t each : {length, bytes.size()}) {
+      frame.push_back(static_cast<char>(each & 0xff));
+      frame.push_back(static_cast<char>(each >> 8));
+    }
+    for (const std::byte each : bytes) frame.push_back(static_cast<char>(each));
+    return frame;
+  }
+
+  Dropped dropped;
+};
+
+struct BadClient {
+  const char* name;
+  Errc code;
+  std::string_view field;
+  std::string_view said;
+  bool hangs_up = false;
+};
+
+TEST_F(StrangersTest, AreDroppedWithTheirOwnCauseAndTheListenerGoesOn) {
+  const std::string greeted{kGreeting};
+  const std::string wrong_record = greeted + std::string{"VBF1\x06\0\x06\0\x04\0junk", 14};
+  const std::string wrong_kind = greeted + std::string{"VBF1\x02\0\0\0", 8};
+  const std::string refused = greeted + std::string{"VBF1\x04\0\x04\0\x01you", 12};
+  const BadClient clients[] = {
+      {"HTTP", Errc::malformed, "HTTP at the port", "GET / HTTP/1.1\r\n\r\n"},
+      {"TLS", Errc::malformed, "TLS at the port", {"\x16\x03\x01\x02\0\x01\0\x01\xfc\x03", 10}},
+      {"SSH", Errc::malformed, "SSH at the port", "SSH-2.0-OpenSSH_9.2\r\n"},
+      {"noise", Errc::malformed, "frame magic", "hello, is anybody there?"},
+      {"long", Errc::malformed, "frame length", {"VBF1\x01\0\xff\xff", 8}},
+      {"no kind", Errc::malformed, "frame kind", {"VBF1\x09\0\0\0", 8}},
+      {"kind of later", Errc::malformed, "frame kind", {"VBF1\x03\0\0\0", 8}},
+      {"no greeting", Errc::malformed, "magic", {"VBF1\x01\0\x04\0junk", 12}},
+      {"no endpoint", Errc::malformed, "magic", wrong_record},
+      {"out of order", Errc::malformed, "frame kind", wrong_kind},
+      {"refuses", Errc::permission_denied, "refused by the peer", refused},
+      {"leaves", Errc::closed, "the peer's greeting", "", true},
+      {"leaves early", Errc::closed, "the peer's greeting", "VBF1", true},
+      {"leaves greeted", Errc::closed, "the peer's endpoint", greeted, true},
+      {"silent", Errc::timed_out, "the peer's greeting", ""},
+      {"stops", Errc::timed_out, "the peer's greeting", {"VBF1\x01\0\x04\0ju", 10}},
+      {"stops greeted", Errc::timed_out, "the peer's endpoint", greeted},
+  };
+  const Listener listener = listen({.handshake_timeout = 100ms});
+  for (std::size_t i = 0; const BadClient& client : clients) {
+    SCOPED_TRACE(client.name);
+    Stranger stranger{listener.port()};
+    if (!client.said.empty()) stranger.say(client.said);
+    if (client.hangs_up) stranger.hang_up();
+    serve_until(listener, [&] { return dropped.count() > i; });
+    ASSERT_GT(dropped.count(), i);
+    EXPECT_EQ(dropped.cause(i), client.code);
+    EXPECT_EQ(dropped.cause(i).field, client.field);
+    EXPECT_TRUE(dropped.peer(i).address.starts_with("127.0.0.1:"));
+    ++i;
+  }
+  EXPECT_EQ(dropped.cause(0).text_view(), "GET / HT");
+  expect_good_client(listener);
+}
+
+TEST_F(StrangersTest, AreLoggedOnce) {
+  static std::atomic<int> lines;
+  static std::atomic<bool> named;
+  lines = 0;
+  named = false;
+  const LogSink before = set_log_sink([](LogLevel, std::string_view message) noexcept {
+    if (message.contains("no channel for 127.0.0.1:")) ++lines;
+    if (message.contains("HTTP at the port")) named = true;
+  });
+  const Listener listener = listen();
+  const Stranger stranger{listener.port()};
+  stranger.say("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+  serve_until(listener, [&] { return dropped.count() > 0; });
+  EXPECT_TRUE(fails_with(listener.accept(1ms), Errc::timed_out));
+  set_log_sink(before);
+  EXPECT_EQ(lines, 1);
+  EXPECT_TRUE(named);
+}
+
+TEST_F(StrangersTest, OfTheFirstVersionAreToldWhatIsTheMatter) {
+  const auto prepared = require(PreparedChannel::create(domain));
+  const auto endpoint = encode(prepared.endpoint());
+  std::string first{"VBF1\x01\0", 6};  // Its first frame was its endpoint.
+  first.push_back(static_cast<char>(endpoint.size()));
+  first.push_back('\0');
+  for (const std::byte each : endpoint) first.push_back(static_cast<char>(each));
+
+  const Listener listener = listen();
+  const Stranger old{listener.port()};
+  old.say(first);
+  serve_until(listener, [&] { return dropped.count() > 0; });
+  ASSERT_EQ(dropped.count(), 1u);
+  const Error ours = dropped.cause(0);
+  EXPECT_EQ(ours, Errc::malformed);
+  EXPECT_STREQ(ours.field, "version");
+  EXPECT_EQ(ours.value, 1u);
+  EXPECT_EQ(ours.limit, 2u);
+  EXPECT_TRUE(explain(ours).contains("the same on both sides")) << explain(ours);
+  // What it hears it decodes as an endpoint, and finds another version.
+  const std::string heard = old.hear_all();
+  ASSERT_GT(heard.size(), 8u);
+  EXPECT_EQ(heard.substr(0, 6), (std::string{"VBF1\x01\0", 6}));
+  const auto theirs = decode_endpoint(std::as_bytes(std::span{heard}.subspan(8)));
+  ASSERT_TRUE(fails_with(theirs, Errc::malformed));
+  EXPECT_STREQ(theirs.error().field, "version");
+  EXPECT_EQ(theirs.error().value, 2u);
+}
+
+TEST_F(StrangersTest, MuteClientDoesNotHoldUpAnAcceptWithoutTime) {
+  const Listener listener = listen();
+  const Stranger mute{listener.port()};
+  const auto start = Clock::now();
+  const auto nobody = listener.accept(0s);
+  EXPECT_LT(Clock::now() - start, 2s);  // Its handshake may take 5 s.
+  ASSERT_TRUE(fails_with(nobody, Errc::timed_out));
+  EXPECT_STREQ(nobody.error().field, "connection");
+  EXPECT_TRUE(fails_with(listener.accept(-1s), Errc::timed_out));
+  expect_good_client(listener);
+  EXPECT_EQ(dropped.count(), 0u);  // The mute one is still on the line.
+}
+
+TEST_F(StrangersTest, VanishAtAnyByteOfAHandshake) {
+  const Listener listener = listen();
+  const auto prepared = require(PreparedChannel::create(domain));
+  const std::string whole = std::string{kGreeting} + introduction(prepared.endpoint());
+  for (std::size_t size = 0; size <= whole.size(); size += size < 40 ? 1 : 7) {
+    SCOPED_TRACE(size);
+    const std::size_t before = dropped.count();
+    Stranger stranger{listener.port()};
+    if (size > 0) stranger.say(std::string_view{whole}.substr(0, size));
+    stranger.hang_up();
+    serve_until(listener, [&] { return dropped.count() > before; });
+    EXPECT_EQ(dropped.cause(before), Errc::closed);
+  }
+  expect_good_client(listener);
+}
+
+TEST_F(StrangersTest, ThatNeverGetReadyAreDropped) {
+  const Listener listener = listen({.handshake_timeout = 100ms});
+  const auto prepared = require(PreparedChannel::create(domain));
+  const std::string start = std::string{kGreeting} + introduction(prepared.endpoint());
+  const Stranger lazy{listener.port()};
+  lazy.say(start);
+  serve_until(listener, [&] { return dropped.count() == 1; });
+  EXPECT_EQ(dropped.cause(0), Errc::timed_out);
+  EXPECT_STREQ(dropped.cause(0).field, "the peer's ready record");
+  // A ready record of another connection.
+  auto [a, b] = require(connect_pair(domain));
+  std::string frame{"VBF1\x02\0\x18\0", 8};
+  for (const std::byte each : a.ready_record()) frame.push_back(static_cast<char>(each));
+  const Stranger foreign{listener.port()};
+  foreign.say(start + frame);
+  serve_until(listener, [&] { return dropped.count() == 2; });
+  EXPECT_EQ(dropped.cause(1), Errc::incompatible);
+  EXPECT_STREQ(dropped.cause(1).field, "nonce");
+}
+
+TEST_F(StrangersTest, ByteByByteGainNoTimeAndCostOthersNone) {
+  const Listener listener = listen({.handshake_timeout = 300ms});
+  const Stranger slow{listener.port()};
+  std::atomic<bool> over{false};
+  std::thread drip([&] {
+    // A frame of 1000 bytes that never ends, a byte at a time.
+    slow.say({"VBF1\x01\0\xe8\x03", 8});
+    for (int sent = 0; sent < 900 && !over; ++sent) {
+      slow.say("x");
+      std::this_thread::sleep_for(1ms);  // wait: this client is slow.
+    }
+  });
+  for (int i = 0; i < 5; ++i) expect_good_client(listener);
+  serve_until(listener, [&] { return dropped.count() > 0; });
+  over = true;
+  drip.join();
+  EXPECT_EQ(dropped.cause(0), Errc::timed_out);
+  EXPECT_STREQ(dropped.cause(0).field, "the peer's greeting");
+}
+
+TEST_F(StrangersTest, AtTheBoundTheOldestSilentOneMakesRoom) {
+  const Listener listener = listen({.max_handshakes = 3});
+  const Stranger greeted{listener.port()};
+  greeted.say(kGreeting);
+  std::vector<Stranger> silent;
+  std::size_t turns = 0;
+  // Each is let in before the next comes.
+  for (int i = 0; i < 2; ++i) {
+    silent.emplace_back(listener.port());
+    ASSERT_FALSE(require(listener.try_accept()).has_value());
+  }
+  silent.emplace_back(listener.port());
+  serve_until(listener, [&] { return dropped.count() == 1 || ++turns > 1000; });
+  ASSERT_EQ(dropped.count(), 1u);
+  EXPECT_EQ(dropped.cause(0), Errc::busy);
+  EXPECT_EQ(dropped.cause(0).limit, 3u);
+  // It was the first of the silent ones, and it was told.
+  const std::string heard = silent[0].hear_all();
+  EXPECT_TRUE(heard.starts_with(std::string{"VBF1\x04\0", 6})) << heard.size();
+  EXPECT_TRUE(heard.contains("handshakes at once"));
+  expect_good_client(listener);
+}
+
+/// Silent clients that stay, and others that come and go at this pace.
+class Flood {
+ public:
+  Flood(std::uint16_t port, int silent, int per_second) {
+    for (int i = 0; i < silent; ++i) silent_.emplace_back(port);
+    thread_ = std::jthread([this, port, per_second](const std::stop_token& stop) {
+      auto next = Clock::now();
+      std::vector<Stranger> waiting;
+      while (!stop.stop_requested()) {
+        try {
+          waiting.emplace_back(port);
+          ++connects_;
+        } catch (const SetupFailed&) {
+          ++refused_;
+        }
+        if (waiting.size() > 300) waiting.erase(waiting.begin(), waiting.begin() + 100);
+        next += std::chrono::nanoseconds{1s} / per_second;
+        std::this_thread::sleep_until(next);  // wait: the pace of the flood.
+      }
+    });
+  }
+  [[nodiscard]] int connects() const { return connects_; }
+
+ private:
+  std::vector<Stranger> silent_;
+  std::atomic<int> connects_{0};
+  std::atomic<int> refused_{0};
+  std::jthread thread_;
+};
+
+TEST_F(StrangersTest, FloodAndSilenceKeepNoGoodClientOut) {
+  const Listener listener = listen();
+  std::atomic<bool> over{false};
+  std::atomic<int> served{0};
+  std::thread server([&] {
+    while (!over)
+      if (auto met = listener.accept(20ms)) {
+        ++served;
+        static_cast<void>(met->channel.close(1s));
+      }
+  });
+  std::vector<std::chrono::nanoseconds> took;
+  {
+    const Flood flood{listener.port(), 200, 1000};
+    const auto until = Clock::now() + 2s * stress_factor();
+    while (Clock::now() < until) {
+      const auto start = Clock::now();
+      auto met = dial(domain, listener.address(), {.deadline = 1s});
+      took.push_back(Clock::now() - start);
+      ASSERT_TRUE(succeeds(met)) << "dial " << took.size();
+      static_cast<void>(met->channel.close(1s));
+    }
+    RecordProperty("connects", flood.connects());
+    EXPECT_GT(flood.connects(), 100);
+  }
+  over = true;
+  server.join();
+  EXPECT_EQ(static_cast<std::size_t>(served), took.size());
+  EXPECT_GT(dropped.count(), 0u);  // The bound was met, or the test shows nothing.
+  EXPECT_EQ(dropped.cause(0), Errc::busy);
+  std::ranges::sort(took);
+  std::cout << took.size() << " dials, median "
+            << std::chrono::duration<double, std::milli>(took[took.size() / 2]).count()
+            << " ms, longest " << std::chrono::duration<double, std::milli>(took.back()).count()
+            << " ms\n";
+}
+
+TEST_F(StrangersTest, EventLoopServesManyClientsAtOnce) {
+  constexpr std::size_t kClients = 8;
+  const Listener listener = listen();
+  std::vector<std::future<Result<Connection>>> dialled;
+  for (std::size_t i = 0; i < kClients; ++i) dialled.push_back(dialling(listener));
+  std::vector<Connection> met;
+  const auto deadline = Clock::now() + kPatience;
+  while (met.size() < kClients) {
+    pollfd entry{.fd = listener.fd(), .events = POLLIN, .revents = 0};
+    // Once it was quiet, only fd() says when to go on: what it misses ends the test.
+    ASSERT_EQ(poll(&entry, 1, static_cast<int>(kPatience / 1ms)), 1);
+    auto came = require(listener.try_accept());  // One at a time: the others must be told again.
+    if (came) met.push_back(*std::move(came));
+    ASSERT_LT(Clock::now(), deadline);
+  }
+  for (auto& each : dialled) EXPECT_TRUE(succeeds(each.get()));
+  // Quiet: nothing is left to do.
+  while (require(listener.try_accept())) {
+  }
+  pollfd entry{.fd = listener.fd(), .events = POLLIN, .revents = 0};
+  EXPECT_EQ(poll(&entry, 1, 0), 0);
+}
+
+TEST_F(StrangersTest, DeadlineOfASilentClientMakesTheDescriptorReadable) {
+  const Listener listener = listen({.handshake_timeout = 50ms});
+  const Stranger silent{listener.port()};
+  const auto deadline = Clock::now() + kPatience;
+  while (dropped.count() == 0 && Clock::now() < deadline) {
+    pollfd entry{.fd = listener.fd(), .events = POLLIN, .revents = 0};
+    ASSERT_EQ(poll(&entry, 1, static_cast<int>(kPatience / 1ms)), 1);
+    ASSERT_FALSE(require(listener.try_accept()).has_value());
+  }
+  EXPECT_EQ(dropped.cause(0), Errc::timed_out);
+}
+
+TEST_F(StrangersTest, RandomClientsNeverGetAChannel) {
+  const Listener listener = listen({.handshake_timeout = 200ms});
+  std::mt19937_64 random{seed};
+  for (std::size_t round = 0; round < 40; ++round) {
+    Stranger stranger{listener.port()};
+    std::vector<std::byte> bytes(random() % 300);
+    for (std::byte& each : bytes) each = static_cast<std::byte>(random());
+    std::string start{"VBF1\x01\0", 6};
+    if (random() % 2 == 0) start = std::string{kGreeting} + std::string{"VBF1\x06\0", 6};
+    if (random() % 2 == 0 && bytes.size() >= start.size())
+      for (std::size_t i = 0; i < start.size(); ++i) bytes[i] = static_cast<std::byte>(start[i]);
+    stranger.say(bytes);
+    stranger.hang_up();
+    serve_until(listener, [&] { return dropped.count() > round; });
+    EXPECT_STRNE(dropped.cause(round).field, "") << to_string(dropped.cause(round));
+  }
+}
+
+TEST_F(StrangersTest, ListenerBelongsToTheProcessThatOpenedIt) {
+  int both[2];
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, both), 0);
+  std::optional<Listener> listener{listen()};
+  const std::uint16_t port = listener->port();
+  const pid_t child = fork();
+  char word = 0;
+  if (child == 0) {
+    close(both[0]);
+    const bool forked = !listener->try_accept() && listener->try_accept().error() == Errc::forked &&
+                        listener->accept(1s).error() == Errc::forked && listener->fd() == -1;
+    static_cast<void>(write(both[1], forked ? "y" : "n", 1));
+    static_cast<void>(read(both[1], &word, 1));  // Until the parent has tried the port.
+    _exit(0);
+  }
+  close(both[1]);
+  ASSERT_GT(child, 0);
+  ASSERT_EQ(read(both[0], &word, 1), 1);
+  EXPECT_EQ(word, 'y');
+  listener.reset();
+  // The child holds the port no more than we do.
+  EXPECT_TRUE(succeeds(Listener::open(domain, "127.0.0.1:" + std::to_string(port))));
+  close(both[0]);
+  int status = 1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+}
+
+}  // namespace
+}  // namespace verbatim::test
