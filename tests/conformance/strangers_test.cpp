@@ -143,6 +143,102 @@ TEST_F(StrangersTest, OfTheFirstVersionAreToldWhatIsTheMatter) {
   EXPECT_EQ(theirs.error().value, 2u);
 }
 
+/// A server that is none of ours: says to each client the next of its words, and hangs up.
+class StrangeServer {
+ public:
+  explicit StrangeServer(std::vector<std::string> words)
+      : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof address;
+    auto* const plain = reinterpret_cast<sockaddr*>(&address);
+    if (bind(fd_, plain, size) != 0 || ::listen(fd_, 8) != 0 || getsockname(fd_, plain, &size) != 0)
+      give_up("listen", std::source_location::current());
+    address_ = "127.0.0.1:" + std::to_string(ntohs(address.sin_port));
+    thread_ = std::thread([this, words = std::move(words)] {
+      for (const std::string& word : words) {
+        pollfd entry{.fd = fd_, .events = POLLIN, .revents = 0};
+        if (poll(&entry, 1, static_cast<int>(kPatience / 1ms)) != 1) return;
+        const int client = accept4(fd_, nullptr, nullptr, SOCK_CLOEXEC);
+        if (client < 0) return;
+        char heard[kGreeting.size()];
+        if (recv(client, heard, sizeof heard, MSG_WAITALL) > 0) heard_.assign(heard, sizeof heard);
+        static_cast<void>(::send(client, word.data(), word.size(), MSG_NOSIGNAL));
+        close(client);
+        ++clients_;
+      }
+    });
+  }
+  ~StrangeServer() {
+    shutdown(fd_, SHUT_RD);  // It waits no longer.
+    finish();
+    close(fd_);
+  }
+  StrangeServer(const StrangeServer&) = delete;
+  StrangeServer& operator=(const StrangeServer&) = delete;
+  [[nodiscard]] const std::string& address() const { return address_; }
+  /// Once all its words are said: how many clients there were.
+  [[nodiscard]] int clients() {
+    finish();
+    return clients_;
+  }
+  /// Likewise: what the last one said first.
+  [[nodiscard]] const std::string& heard() {
+    finish();
+    return heard_;
+  }
+
+ private:
+  void finish() {
+    if (thread_.joinable()) thread_.join();
+  }
+  int fd_;
+  std::string address_;
+  std::string heard_;
+  int clients_ = 0;
+  std::thread thread_;
+};
+
+TEST_F(StrangersTest, ThatAreDialledGetTheirOwnCause) {
+  StrangeServer server{{"HTTP/1.1 400 Bad Request\r\n\r\n"}};
+  const auto refused = dial(domain, server.address());
+  ASSERT_TRUE(fails_with(refused, Errc::malformed));
+  EXPECT_STREQ(refused.error().field, "HTTP at the port");
+}
+
+TEST_F(StrangersTest, OfTheFirstVersionThatAreDialledAreToldWhatIsTheMatter) {
+  const auto prepared = require(PreparedChannel::create(domain));
+  std::string first{"VBF1\x01\0", 6};
+  const auto endpoint = encode(prepared.endpoint());
+  first.push_back(static_cast<char>(endpoint.size()));
+  first.push_back('\0');
+  for (const std::byte each : endpoint) first.push_back(static_cast<char>(each));
+  StrangeServer server{{first}};
+  const auto refused = dial(domain, server.address());
+  ASSERT_TRUE(fails_with(refused, Errc::malformed));
+  EXPECT_STREQ(refused.error().field, "version");
+  EXPECT_EQ(refused.error().value, 1u);
+  EXPECT_EQ(refused.error().limit, 2u);
+  const auto theirs = decode_endpoint(std::as_bytes(std::span{server.heard()}.subspan(8)));
+  ASSERT_TRUE(fails_with(theirs, Errc::malformed));
+  EXPECT_STREQ(theirs.error().field, "version");
+}
+
+TEST_F(StrangersTest, DialTriesAgainWhereItWasDroppedForOthers) {
+  const std::string crowded{"VBF1\x04\0\x01\0\x02", 9};
+  const std::string denied{"VBF1\x04\0\x01\0\x01", 9};
+  StrangeServer server{{crowded, "", crowded, denied}};  // "": hangs up without a word.
+  EXPECT_TRUE(
+      fails_with(dial(domain, server.address(), {.deadline = kPatience}), Errc::permission_denied));
+  EXPECT_EQ(server.clients(), 4);
+  // But not for ever.
+  const StrangeServer full{std::vector<std::string>(100, crowded)};
+  const auto late = dial(domain, full.address(), {.deadline = 30ms});
+  ASSERT_FALSE(late);
+  EXPECT_TRUE(late.error() == Errc::busy || late.error() == Errc::timed_out);
+}
+
 TEST_F(StrangersTest, MuteClientDoesNotHoldUpAnAcceptWithoutTime) {
   const Listener listener = listen();
   const Stranger mute{listener.port()};
