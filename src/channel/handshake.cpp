@@ -119,7 +119,7 @@ Error Handshake::too_late() const noexcept {
           .limit = reader_.wanted()};
 }
 
-void Handshake::refuse(const Error& why) noexcept {
+void Handshake::refuse(const Error& why) {
   // A connection that is closed with something unread is reset, and the peer may never see what we
   // say.
   std::array<std::byte, 4096> unread;

@@ -59,7 +59,7 @@ class Handshake {
   /// What it has come to at the deadline.
   [[nodiscard]] Error too_late() const noexcept;
   /// Tells the peer why it gets no channel, as far as that goes without waiting.
-  void refuse(const Error& why) noexcept;
+  void refuse(const Error& why);
 
   [[nodiscard]] const Peer& peer() const noexcept { return peer_; }
   /// Whether the peer has greeted us.

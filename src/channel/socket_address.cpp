@@ -12,6 +12,7 @@
 #include <cstring>
 #include <future>
 #include <memory>
+#include <optional>
 #include <system_error>
 
 #include "base/library_thread.hpp"
@@ -87,6 +88,20 @@ Result<std::vector<SocketAddress>> resolve_with(const HostPort& where, int flags
   if (lookup.failed != 0 || lookup.found.empty())
     return std::unexpected(not_found(call, where.host, lookup.os_error));
   return std::move(lookup.found);
+}
+
+std::optional<SocketAddress> mapped_ipv4(const SocketAddress& address) noexcept {
+  if (address.family() != AF_INET6) return {};
+  const auto& whole = reinterpret_cast<const sockaddr_in6&>(address.storage);
+  if (!IN6_IS_ADDR_V4MAPPED(&whole.sin6_addr)) return {};
+  sockaddr_in part{};
+  part.sin_family = AF_INET;
+  part.sin_port = whole.sin6_port;
+  std::memcpy(&part.sin_addr, &whole.sin6_addr.s6_addr[12], sizeof part.sin_addr);
+  SocketAddress result;
+  std::memcpy(&result.storage, &part, sizeof part);
+  result.size = sizeof part;
+  return result;
 }
 
 std::string unix_text(const SocketAddress& address) {
@@ -168,6 +183,7 @@ Result<SocketAddress> parse_unix(std::string_view text, const char* operation) {
 
 std::string to_string(const SocketAddress& address) {
   if (address.family() == AF_UNIX) return unix_text(address);
+  if (const auto mapped = mapped_ipv4(address)) return to_string(*mapped);
   char host[NI_MAXHOST];
   if (getnameinfo(address.get(), address.size, host, sizeof host, nullptr, 0, NI_NUMERICHOST) != 0)
     return "unknown address";

@@ -42,7 +42,8 @@ struct SocketAddress {
   [[nodiscard]] int family() const noexcept { return storage.ss_family; }
   [[nodiscard]] std::uint16_t port() const noexcept;
 };
-/// "127.0.0.1:7000", "[::1]:7000", "unix:/run/server", "unix:@name".
+/// "127.0.0.1:7000", "[::1]:7000", "unix:/run/server", "unix:@name". IPv4 on an IPv6 socket is
+/// written as IPv4.
 [[nodiscard]] std::string to_string(const SocketAddress& address);
 
 [[nodiscard]] bool is_unix(std::string_view text) noexcept;

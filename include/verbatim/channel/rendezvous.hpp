@@ -72,8 +72,7 @@ struct ListenOptions {
   bool same_user_only = true;
   /// For a client that has connected; the handshakes of others go on meanwhile.
   std::chrono::nanoseconds handshake_timeout = std::chrono::seconds{5};
-  /// Handshakes side by side, each with its descriptor. When one more comes, the oldest of those
-  /// that have not said a word is dropped, or else the oldest.
+  /// Handshakes side by side, each with its descriptor. When one more comes, the oldest is dropped.
   std::uint32_t max_handshakes = 256;
   int backlog = 1024;  ///< Clients that may wait in the kernel; the system has a limit of its own.
   /// Told of each client that gets no channel and why, after it was logged.

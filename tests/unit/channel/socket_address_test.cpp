@@ -51,6 +51,31 @@ TEST(SocketAddress, OfANumericHostIsPrintedAsItWasRead) {
   }
 }
 
+TEST(SocketAddress, OfIpv4OnAnIpv6SocketIsWrittenAsIpv4) {
+  const auto found = require(detail::resolve({.host = "::ffff:10.1.2.3", .port = 7}, call()));
+  EXPECT_EQ(detail::to_string(found[0]), "10.1.2.3:7");
+}
+
+TEST(SocketAddress, OfAUnixSocketIsItsPathOrItsName) {
+  EXPECT_TRUE(detail::is_unix("unix:/run/x"));
+  EXPECT_FALSE(detail::is_unix("unix"));
+  EXPECT_FALSE(detail::is_unix("host:70"));
+  for (const std::string& text :
+       {std::string{"unix:/run/x"}, std::string{"unix:relative"}, std::string{"unix:@name"},
+        "unix:" + std::string(107, 'p'), "unix:@" + std::string(106, 'n')})
+    EXPECT_EQ(detail::to_string(require(detail::parse_unix(text, "test"))), text);
+}
+
+TEST(SocketAddress, OfAUnixSocketIsRefusedIfNoneCouldBeMade) {
+  const auto long_path = detail::parse_unix("unix:" + std::string(108, 'p'), "test");
+  ASSERT_TRUE(fails_with(long_path, Errc::limit_exceeded));
+  EXPECT_EQ(long_path.error().value, 108u);
+  EXPECT_EQ(long_path.error().limit, 107u);
+  for (const std::string_view text :
+       {std::string_view{"unix:"}, std::string_view{"unix:@"}, std::string_view{"unix:a\0b", 8}})
+    EXPECT_TRUE(fails_with(detail::parse_unix(text, "test"), Errc::invalid_argument)) << text;
+}
+
 TEST(SocketAddress, OfThisMachineHasAName) {
   const auto found = detail::resolve({.host = "localhost", .port = 7}, call());
   ASSERT_TRUE(succeeds(found));
