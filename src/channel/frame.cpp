@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <string_view>
 
 #include "base/byte_codec.hpp"
 #include "channel/tcp.hpp"
@@ -31,35 +30,6 @@ Header header_of(FrameKind kind, std::size_t length) noexcept {
   header[6] = static_cast<std::byte>(length & 0xff);
   header[7] = static_cast<std::byte>(length >> 8);
   return header;
-}
-
-/// Who is known by the first bytes that it sends.
-struct Stranger {
-  std::string_view start;
-  const char* field;
-};
-constexpr Stranger kStrangers[] = {
-    {"GET ", "HTTP at the port"},    {"POST", "HTTP at the port"}, {"HEAD", "HTTP at the port"},
-    {"PUT ", "HTTP at the port"},    {"OPTI", "HTTP at the port"}, {"HTTP", "HTTP at the port"},
-    {"PRI ", "HTTP at the port"},    {"CONN", "HTTP at the port"}, {"SSH-", "SSH at the port"},
-    {"\x16\x03", "TLS at the port"},
-};
-
-Error stranger(const Header& header, const char* operation, std::uint32_t magic) noexcept {
-  std::array<char, kFrameHeaderBytes> start{};
-  std::ranges::transform(header, start.begin(),
-                         [](std::byte each) { return static_cast<char>(each); });
-  const std::string_view seen{start.data(), start.size()};
-  Error error{.code = Errc::malformed,
-              .operation = operation,
-              .field = "frame magic",
-              .value = magic,
-              .limit = kMagic};
-  for (const Stranger& each : kStrangers)
-    if (seen.starts_with(each.start)) error.field = each.field;
-  // A log and a terminal show this: nothing but what can be printed.
-  std::ranges::replace_if(start, [](char each) { return each < ' ' || each > '~'; }, '.');
-  return error.with_text({start.data(), start.size()});
 }
 
 Error link_failure(const char* operation, const char* field, int os_error) noexcept {
@@ -89,7 +59,7 @@ Result<void> FrameReader::read_header(const char* operation) noexcept {
   std::copy_n(bytes_.begin(), header.size(), header.begin());
   ByteReader reader{operation, header};
   const auto magic = VERBATIM_TRY(reader.get<std::uint32_t>("frame magic"));
-  if (magic != kMagic) return std::unexpected(stranger(header, operation, magic));
+  if (magic != kMagic) return std::unexpected(reader.malformed("frame magic", magic, kMagic));
   constexpr auto kLast = static_cast<std::uint8_t>(FrameKind::introduction);
   const auto kind = VERBATIM_TRY(reader.get_at_most<std::uint8_t>("frame kind", kLast));
   if (kind == 0) return std::unexpected(reader.malformed("frame kind", kind, kLast));

@@ -4,8 +4,8 @@
 ///
 /// Nothing that a peer sends is trusted, and nothing beyond the frame is read. What goes wrong is
 /// one error whose field says which record was to come: `closed` (the peer went away), `timed_out`
-/// (it is too slow), `malformed` (it talks something else: the field says what, where that is
-/// known, and the text shows how it began).
+/// (it is too slow), `malformed` (it talks something else: with "frame magic" as its field the
+/// value is its first four bytes).
 #include <array>
 #include <cstddef>
 #include <cstdint>

@@ -86,7 +86,7 @@ TEST_F(FrameTest, HasTheLayoutThatIsDocumented) {
 
 TEST_F(FrameTest, OfAnotherProtocolIsMalformed) {
   peer_says("GET / HTTP/1.1\r\n\r\n");
-  EXPECT_EQ(complaint(FrameKind::greeting), "malformed: HTTP at the port");
+  EXPECT_EQ(complaint(FrameKind::greeting), "malformed: frame magic");
 }
 
 TEST_F(FrameTest, OfAnotherKindIsMalformed) {
