@@ -126,7 +126,7 @@ void Handshake::refuse(const Error& why) {
   static_cast<void>(recv(socket_.get(), unread.data(), unread.size(), MSG_DONTWAIT));
   writer_ = FrameWriter{};
   writer_.put(FrameKind::refusal, encode_refusal(why));
-  static_cast<void>(writer_.step(socket_.get(), terms_.operation));
+  [[maybe_unused]] const auto told = writer_.step(socket_.get(), terms_.operation);
 }
 
 Result<bool> Handshake::step() {
@@ -197,7 +197,7 @@ Result<void> Handshake::hear_greeting(std::span<const std::byte> bytes) {
     if (terms_.listens && std::string_view{greeting.error().field} == "version") {
       // So that a peer of another version can say what is the matter, too.
       writer_.put(FrameKind::greeting, encode(Greeting{}));
-      static_cast<void>(writer_.step(socket_.get(), terms_.operation));
+      [[maybe_unused]] const auto told = writer_.step(socket_.get(), terms_.operation);
     }
     return std::unexpected(greeting.error());
   }

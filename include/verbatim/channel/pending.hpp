@@ -120,6 +120,7 @@ class VERBATIM_CONSUMABLE
     if (!safe) keep_for_ever(std::move(buffer));
   }
   VERBATIM_COLD static void keep_for_ever(B buffer) noexcept {
+    // NOLINTNEXTLINE(bugprone-unhandled-exception-at-new): without memory to keep it, we must end.
     detail::quarantine(new B(std::move(buffer)));
   }
 
