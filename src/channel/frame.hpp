@@ -67,6 +67,11 @@ class FrameWriter {
   std::size_t sent_ = 0;
 };
 
+/// A whole frame: "done" has no payload.
+inline constexpr std::array<std::byte, kFrameHeaderBytes> kDoneFrame{
+    std::byte{'V'}, std::byte{'B'}, std::byte{'F'}, std::byte{'1'},
+    static_cast<std::byte>(FrameKind::done)};
+
 /// "the peer's greeting", and so on.
 [[nodiscard]] const char* name_of(FrameKind kind) noexcept;
 

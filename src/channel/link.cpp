@@ -5,6 +5,7 @@
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 
+#include <cerrno>
 #include <utility>
 
 namespace verbatim::detail {
@@ -43,41 +44,46 @@ Link::Link(PrivateDescriptor socket) noexcept
   if (socket_) watch_for_silence(socket_.get());
 }
 
+void Link::end(const Error& why) noexcept {
+  state_ = LinkState::lost;
+  cause_ = why;
+}
+
 LinkState Link::look() noexcept {
   while (state() == LinkState::open || state() == LinkState::leaving) {
-    const auto frame = reader_.step(socket_.get(), "link", "the peer's done");
-    if (frame && !*frame) break;
-    if (!frame) {
-      const bool ended = frame.error() == Errc::closed && frame.error().os_error == 0;
-      if (state_ == LinkState::leaving && ended) {
-        state_ = LinkState::finished;
-      } else {
-        state_ = LinkState::lost;
-        cause_ = frame.error();
-      }
-    } else if ((*frame)->kind == FrameKind::done && (*frame)->payload.empty()) {
-      state_ = LinkState::leaving;
-    } else {
-      state_ = LinkState::lost;
-      cause_ = Error{.code = Errc::malformed,
-                     .operation = "link",
-                     .field = "frame kind",
-                     .value = static_cast<std::uint8_t>((*frame)->kind),
-                     .limit = static_cast<std::uint8_t>(FrameKind::done)};
+    const ssize_t got = recv(socket_.get(), heard_.data() + heard_bytes_,
+                             heard_.size() - heard_bytes_, MSG_DONTWAIT);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0 && errno == EAGAIN) break;
+    if (got < 0) {
+      Error broken = os_failure("link", errno);
+      broken.code = Errc::closed;
+      end(broken);
+    } else if (got == 0 && state_ == LinkState::leaving && heard_bytes_ == 0) {
+      state_ = LinkState::finished;
+    } else if (got == 0) {
+      end({.code = Errc::closed, .operation = "link", .field = name_of(FrameKind::done)});
+    } else if (heard_bytes_ += static_cast<std::uint8_t>(got); heard_bytes_ == heard_.size()) {
+      heard_bytes_ = 0;
+      if (heard_ == kDoneFrame)
+        state_ = LinkState::leaving;
+      else
+        end({.code = Errc::malformed, .operation = "link", .field = name_of(FrameKind::done)});
     }
   }
   return state();
 }
 
 bool Link::say_done() noexcept {
-  if (said_done_) return true;
-  if (!socket_) return false;
-  // Eight bytes after a handshake that was answered: a socket that does not take them at once has
-  // a peer that is gone.
-  FrameWriter writer;
-  writer.put(FrameKind::done, {});
-  said_done_ = writer.step(socket_.get(), "link").value_or(false);
-  return said_done_;
+  while (socket_ && said_bytes_ < kDoneFrame.size()) {
+    const ssize_t sent = send(socket_.get(), kDoneFrame.data() + said_bytes_,
+                              kDoneFrame.size() - said_bytes_, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (sent >= 0)
+      said_bytes_ += static_cast<std::uint8_t>(sent);
+    else if (errno != EINTR)
+      return false;  // What ails the connection, look() will see.
+  }
+  return said_bytes_ == kDoneFrame.size();
 }
 
 PrivateDescriptor Link::release() noexcept {

@@ -7,7 +7,9 @@
 /// and in forked children, which would otherwise hide this process's end.
 ///
 /// Threads: one at a time.
+#include <array>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string_view>
@@ -48,18 +50,23 @@ class Link {
   /// For epoll: readable when look() has something to see, and for good after the end.
   [[nodiscard]] int fd() const noexcept { return socket_.get(); }
 
-  /// Tells the peer that we are done; whether that is on its way. Never waits, for ever harmless:
-  /// a second call says nothing.
-  bool say_done() noexcept;
+  /// Tells the peer that we are done; whether that is on its way. Never waits: false, with the
+  /// connection still there, asks to be called again when the socket takes more. From then on it
+  /// says nothing.
+  [[nodiscard]] bool say_done() noexcept;
 
-  /// Gives the socket up, with none of its frames half read.
+  /// Gives the socket up.
   [[nodiscard]] PrivateDescriptor release() noexcept;
 
  private:
+  void end(const Error& why) noexcept;
+
   PrivateDescriptor socket_{};
-  FrameReader reader_{};
+  // All that can come and go is the frame "done": a channel need not carry a whole FrameReader.
+  std::array<std::byte, kFrameHeaderBytes> heard_{};
+  std::uint8_t heard_bytes_ = 0;
+  std::uint8_t said_bytes_ = 0;
   LinkState state_ = LinkState::none;
-  bool said_done_ = false;
   std::optional<Error> cause_{};
 };
 

@@ -10,6 +10,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <filesystem>
 #include <random>
 #include <string>
 #include <string_view>
@@ -256,9 +257,17 @@ TEST_F(StrangersTest, MuteClientDoesNotHoldUpAnAcceptWithoutTime) {
   EXPECT_EQ(dropped.count(), 0u);  // The mute one is still on the line.
 }
 
+/// Of this process, now.
+std::ptrdiff_t open_descriptors() {
+  const std::filesystem::directory_iterator all{"/proc/self/fd"};
+  return std::ranges::distance(begin(all), end(all));
+}
+
 TEST_F(StrangersTest, VanishAtAnyByteOfAHandshake) {
   const Listener listener = listen();
+  expect_good_client(listener);  // What the device opens once is open now.
   const auto prepared = require(PreparedChannel::create(domain));
+  const std::ptrdiff_t before_all = open_descriptors();
   const std::string whole = std::string{kGreeting} + introduction(prepared.endpoint());
   for (std::size_t size = 0; size <= whole.size(); size += size < 40 ? 1 : 7) {
     SCOPED_TRACE(size);
@@ -269,6 +278,7 @@ TEST_F(StrangersTest, VanishAtAnyByteOfAHandshake) {
     serve_until(listener, [&] { return dropped.count() > before; });
     EXPECT_EQ(dropped.cause(before), Errc::closed);
   }
+  EXPECT_EQ(open_descriptors(), before_all);
   expect_good_client(listener);
 }
 

@@ -84,6 +84,13 @@ TEST_F(FrameTest, HasTheLayoutThatIsDocumented) {
             (std::string_view{"VBF1\x02\0\x2c\x01", 8}));
 }
 
+TEST_F(FrameTest, DoneIsTheFrameThatLinksSay) {
+  require(detail::send_frame(theirs.get(), FrameKind::done, {}, call()));
+  std::array<std::byte, 8> frame{};
+  ASSERT_EQ(recv(ours.get(), frame.data(), frame.size(), 0), 8);
+  EXPECT_EQ(frame, detail::kDoneFrame);
+}
+
 TEST_F(FrameTest, OfAnotherProtocolIsMalformed) {
   peer_says("GET / HTTP/1.1\r\n\r\n");
   EXPECT_EQ(complaint(FrameKind::greeting), "malformed: frame magic");

@@ -141,6 +141,16 @@ TEST(Link, DoneAndTheEndAreSeenInOneLook) {
   EXPECT_EQ(link.look(), LinkState::finished);
 }
 
+TEST(Link, SaysDoneToAPeerThatIsGoneWithoutASignal) {
+  auto [ours, theirs] = connected();
+  Link link{std::move(ours)};
+  theirs.reset();
+  ASSERT_EQ(next_state(link), LinkState::lost);
+  static_cast<void>(link.say_done());  // It may still be taken, once.
+  EXPECT_FALSE(Link{}.say_done());
+  EXPECT_LE(sizeof(Link), 192u);  // One per channel.
+}
+
 TEST(Link, EndWithoutAWordIsLost) {
   auto [ours, theirs] = connected();
   Link link{std::move(ours)};
