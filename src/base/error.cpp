@@ -98,7 +98,7 @@ void add_field(std::string& line, const Error& error) {
 
 /// The numbers of a failed work request are names, not amounts.
 void add_status(std::string& line, const Error& error) {
-  char vendor[32] = "";
+  char vendor[40] = "";
   if (error.limit != 0)
     std::snprintf(vendor, sizeof vendor, ", vendor code 0x%llx",
                   static_cast<unsigned long long>(error.limit));

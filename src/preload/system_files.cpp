@@ -42,8 +42,8 @@ void write_gid(const Device& device, std::uint32_t index, char* text, std::size_
                          i == 0 ? "%02x%02x" : ":%02x%02x", gid.raw[i], gid.raw[i + 1]);
 }
 
-void write_gid_type(const Device& device, char* text, std::size_t size) noexcept {
-  std::snprintf(text, size, "%s", engine::is_ethernet(device) ? "RoCE v2" : "IB/RoCE v1");
+void write_gid_type(const Device&, char* text, std::size_t size) noexcept {
+  std::snprintf(text, size, "%s", engine::are_ports_ethernet() ? "RoCE v2" : "IB/RoCE v1");
 }
 
 struct Entry {
@@ -96,8 +96,8 @@ constexpr Entry kDevice[] = {
                               std::size_t n) { std::snprintf(t, n, "0x%x", port_of(d).lid); }),
     constant("ports/1/lid_mask_count", "0"),
     written("ports/1/link_layer",
-            [](const Device& d, char* t, std::size_t n) {
-              std::snprintf(t, n, "%s", engine::is_ethernet(d) ? "Ethernet" : "InfiniBand");
+            [](const Device&, char* t, std::size_t n) {
+              std::snprintf(t, n, "%s", engine::are_ports_ethernet() ? "Ethernet" : "InfiniBand");
             }),
     constant("ports/1/phys_state", "5: LinkUp"),
     directory("ports/1/pkeys"),
