@@ -44,6 +44,7 @@ class Gate(NamedTuple):
 GATES = {
     "queue_pair": Gate(more_instructions=12, ns_ratio=1.15),
     "channel.blocking": Gate(more_instructions=45),
+    "channel.buffer": Gate(more_instructions=45),
     "channel.owned": Gate(more_instructions=55),
     "channel.detached": Gate(more_instructions=50),
     "channel.scope": Gate(more_instructions=50),

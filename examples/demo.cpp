@@ -95,8 +95,8 @@ vb::Result<Side> set_up(Role role, int socket) {
   auto queue = VERBATIM_TRY(context.create_completion_queue({.depth = 256, .channel = channel}));
   auto target = VERBATIM_TRY(domain.allocate_shared(kBytes, vb::Access::remote_write));
   auto prepared = VERBATIM_TRY(vb::QueuePair::prepare({.domain = domain,
-                                                       .send_queue = queue,
-                                                       .receive_queue = queue,
+                                                       .send_completions = queue,
+                                                       .receive_completions = queue,
                                                        .access = vb::Access::remote_write}));
   const auto their_endpoint = VERBATIM_TRY(trade(socket, vb::encode(prepared.endpoint())));
   const auto peer = VERBATIM_TRY(vb::decode_endpoint(their_endpoint));

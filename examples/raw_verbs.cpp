@@ -18,8 +18,8 @@ vb::Result<void> run() {
   auto channel = VERBATIM_TRY(context.create_completion_channel());
   auto queue = VERBATIM_TRY(context.create_completion_queue({.depth = 256, .channel = channel}));
   auto prepared = VERBATIM_TRY(vb::QueuePair::prepare({.domain = domain,
-                                                       .send_queue = queue,
-                                                       .receive_queue = queue,
+                                                       .send_completions = queue,
+                                                       .receive_completions = queue,
                                                        .access = vb::AccessFlags{}}));
   const vb::Endpoint peer = prepared.endpoint();  // a real peer's comes over the network
   auto queue_pair = VERBATIM_TRY(std::move(prepared).connect(peer));

@@ -37,6 +37,15 @@ void channel_blocking(Fixture& fixture, long operations) {
   }
 }
 
+void channel_buffer(Fixture& fixture, long operations) {
+  Channel& channel = channel_of(fixture);
+  static const Buffer buffer = need(fixture.domain.allocate(8));
+  for (long i = 0; i < operations; ++i) {
+    const auto done = channel.send(buffer.gather());
+    if (!done) report(done);
+  }
+}
+
 void channel_owned(Fixture& fixture, long operations) {
   Channel& channel = channel_of(fixture);
   static Buffer buffer = need(fixture.domain.allocate(8));

@@ -38,6 +38,7 @@ void queue_pair(Fixture& fixture, long operations);
 void soft_inprocess(Fixture& fixture, long operations);
 void raw_batch(Fixture& fixture, long operations);
 void channel_blocking(Fixture& fixture, long operations);
+void channel_buffer(Fixture& fixture, long operations);  ///< The same, of a Buffer.
 void channel_owned(Fixture& fixture, long operations);
 void channel_scope(Fixture& fixture, long operations);
 void channel_scope_each(Fixture& fixture, long operations);

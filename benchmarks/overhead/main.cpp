@@ -26,6 +26,7 @@ constexpr std::array kCases{
     Case{"queue_pair", "raw", &queue_pair},
     Case{"raw.batch", "raw.batch", &raw_batch},
     Case{"channel.blocking", "raw", &channel_blocking},
+    Case{"channel.buffer", "raw", &channel_buffer},
     Case{"channel.owned", "raw", &channel_owned},
     Case{"channel.scope", "raw", &channel_scope},
     Case{"channel.scope_each", "raw", &channel_scope_each},
@@ -65,8 +66,10 @@ Fixture make_fixture() {
   std::vector<std::byte> memory(4096);
   MemoryRegion region = need(domain.register_local(memory));
   CompletionQueue queue = need(context.create_completion_queue({.depth = 512}));
-  auto prepared = need(QueuePair::prepare(
-      {.domain = domain, .send_queue = queue, .receive_queue = queue, .access = AccessFlags{}}));
+  auto prepared = need(QueuePair::prepare({.domain = domain,
+                                           .send_completions = queue,
+                                           .receive_completions = queue,
+                                           .access = AccessFlags{}}));
   const Endpoint self = prepared.endpoint();
   QueuePair connected = need(std::move(prepared).connect(self));
   const std::span<std::byte> message = std::span{memory}.subspan(64, 8);

@@ -30,8 +30,8 @@ Pair make_pair() {
   SharedRegion target = need(domain.allocate_shared(4096, Access::remote_write));
   const auto prepare = [&] {
     return need(QueuePair::prepare({.domain = domain,
-                                    .send_queue = queue,
-                                    .receive_queue = queue,
+                                    .send_completions = queue,
+                                    .receive_completions = queue,
                                     .access = Access::remote_write}));
   };
   auto near = prepare();

@@ -59,8 +59,8 @@ double write_latency(Side& side, const Case& each) {
     put_word(message, number);
     // One in 16 is signaled: the others need no completion, and a program asks for none.
     const bool signaled = number % 16 == 0;
-    need(unsafe::post(side.queue_pair, Write{element, remote, WriteOptions{.signaled = signaled}},
-                      WrId{number}));
+    need(unsafe::post(side.queue_pair, Write{element, remote}, WrId{number},
+                      signaled ? unsafe::Signal::completion : unsafe::Signal::none));
     if (signaled) side.finish(side.sends, 1);
   };
   const auto await = [&](std::uint64_t number) {
@@ -176,15 +176,16 @@ double send_latency(Side& side, const Case& each) {
 
 /// Requests in lists of kBatch, or one by one when each is large; one in a list is signaled.
 template <class Work>
-void stream(Side& side, const Case& each, const Work& work, const Work& signaled,
-            auto&& before_list) {
+void stream(Side& side, const Case& each, const Work& work, auto&& before_list) {
   const std::size_t list = each.figure == Figure::rate ? kBatch : 1;
   unsafe::SendBatch<kBatch, 1> batch{side.queue_pair};
   std::size_t lists_out = 0;
   for (std::size_t done = 0; done < slice_operations(each); done += list) {
     before_list(list);
-    for (std::size_t i = 0; i + 1 < list; ++i) need(batch.add(work, WrId{i}));
-    need(batch.add(signaled, WrId{done}));
+    for (std::size_t i = 0; i + 1 < list; ++i) {
+      need(batch.add(work, WrId{i}, unsafe::Signal::none));
+    }
+    need(batch.add(work, WrId{done}));
     const auto posted = batch.post();
     if (!posted) [[unlikely]]
       die(*posted.error);
@@ -221,12 +222,10 @@ double stream_one_sided(Side& side, const Case& each) {
       const auto nothing = [](std::size_t) {};
       if (reads) {
         const MemoryRegion& region = side.source_region();
-        stream(side, each, Read{region.scatter(bytes), remote, ReadOptions{.signaled = false}},
-               Read{region.scatter(bytes), remote, ReadOptions{}}, nothing);
+        stream(side, each, Read{region.scatter(bytes), remote}, nothing);
       } else {
         const auto from = side.source_region().gather(bytes);
-        stream(side, each, Write{from, remote, WriteOptions{.signaled = false}},
-               Write{from, remote, WriteOptions{}}, nothing);
+        stream(side, each, Write{from, remote}, nothing);
       }
     };
     figure = timed_stream(each, once);
@@ -273,12 +272,11 @@ double stream_sends(Side& side, const Case& each) {
     const auto taken = [&] { return side.target.load_acquire<std::uint64_t>(0); };
     std::uint64_t sent = 0;
     figure = timed_stream(each, [&] {
-      stream(side, each, Send{from, SendOptions{.signaled = false}}, Send{from, SendOptions{}},
-             [&](std::size_t more) {
-               sent += more;
-               while (sent > taken() + credits(each)) {
-               }
-             });
+      stream(side, each, Send{from}, [&](std::size_t more) {
+        sent += more;
+        while (sent > taken() + credits(each)) {
+        }
+      });
     });
     while (taken() < total) {
     }

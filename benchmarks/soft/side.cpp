@@ -78,8 +78,8 @@ Side set_up(Role role, Memory memory, std::size_t bytes, int socket) {
                             ? need(domain.allocate_shared(bytes, kRights))
                             : need(domain.register_shared(Side::aligned(plain_target), kRights));
   auto prepared = need(QueuePair::prepare({.domain = domain,
-                                           .send_queue = sends,
-                                           .receive_queue = receives,
+                                           .send_completions = sends,
+                                           .receive_completions = receives,
                                            .access = kRights,
                                            .max_send_requests = kDepth,
                                            .max_receive_requests = kDepth}));

@@ -173,7 +173,7 @@ bool anything_in_flight() noexcept {
 
 Queue::Queue(const char* name) noexcept : state_(detail::tsan_open(name)) {}
 
-Queue::~Queue() { detail::tsan_close(state_); }
+void Queue::release() noexcept { detail::tsan_close(state_); }
 
 bool Flight::in_flight() const noexcept {
   const detail::Unseen unseen;

@@ -1,19 +1,28 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The end of a channel: a deadline, a cancel, a failure, a destructor. Each step is a stronger way
-// to make certain that the device will not touch the memory of an operation any more.
+// to make certain that the device will not touch the memory of an operation any more:
+//
+//   begin_end()   no more posts; ERR; a marker behind everything else in each queue
+//   step_end()    both are back, so is all before them; else, when their time is over, by force:
+//                 destroying the queue pair is synchronous, and the final proof
+//
+// Neither waits. expire() does both and waits in between, for who must have the proof at once.
+#include <algorithm>
 #include <atomic>
+#include <bit>
 #include <mutex>
 #include <new>
 #include <vector>
 
-#include "channel/interrupt.hpp"
-#include "channel/patience.hpp"
+#include "channel/channel_state.hpp"
 #include "channel/slot_states.hpp"
+#include "verbatim/base/check.hpp"
 #include "verbatim/base/log.hpp"
-#include "verbatim/channel/channel.hpp"
 
 namespace verbatim::detail {
 namespace {
+
+using Clock = std::chrono::steady_clock;
 
 std::atomic<std::size_t> quarantined{0};
 
@@ -22,7 +31,20 @@ Completion flushed(std::uint64_t id) noexcept {
   ibv_wc wc{};
   wc.wr_id = id;
   wc.status = IBV_WC_WR_FLUSH_ERR;
-  return UnsafeAccess::completion(wc);
+  return std::bit_cast<Completion>(wc);
+}
+
+/// A failure flushes everything behind it: the first one is the cause.
+Completion first_failure_of(const Slot& last) noexcept {
+  if (last.completion.ok()) return last.completion;
+  const Slot* failed = last.next;
+  while (failed->completion.ok()) failed = failed->next;
+  return failed->completion;
+}
+
+void forget(Slot& slot) noexcept {
+  slot.state = SlotState::free;
+  slot.id += kGeneration;
 }
 
 }  // namespace
@@ -38,51 +60,88 @@ void quarantine(void* kept, std::size_t buffers) noexcept {
       "a device could not be stopped: a buffer that it may still use is kept for ever");
 }
 
-void ChannelState::expire(const Error& reason) noexcept {
+void ChannelState::begin_end(const Error& reason) noexcept {
   if (cause) return;
   cause = reason;  // First, so that nothing below comes here again.
-  proven = stop_device();
+  // What is posted behind a marker is not covered by it.
+  end_of_message.store(0);
+  end_of_elements.store(0);
+  flush_end_ = Clock::now() + std::min<Timeout>(options.flush_timeout, Patience::kLongest);
+  ending.stage = Ending::Stage::flushing;
+  if (!queue_pair || !queue_pair->move_to_error() || !post_markers()) {
+    conclude(stop_by_force());
+    return;
+  }
+  // Some devices (rxe) look for receives to give back only at the transition: once more.
+  [[maybe_unused]] const auto again = queue_pair->move_to_error();
+}
+
+bool ChannelState::step_end(Clock::time_point now) noexcept {
+  if (ending.stage != Ending::Stage::flushing) return true;
+  if (are_markers_back()) {
+    Raw::nothing_left(*queue_pair);
+    conclude(true);
+  } else if (now >= flush_end_) {
+    conclude(stop_by_force());
+  }
+  return ending.stage == Ending::Stage::over;
+}
+
+void ChannelState::expire(const Error& reason) noexcept {
+  begin_end(reason);
+  if (ending.stage != Ending::Stage::flushing) return;
+  Patience patience{*this, options.flush_timeout};
+  // Its turns do not step: the patience here is that of the flush.
+  const bool back = wait_until([&] { return are_markers_back(); }, patience);
+  step_end(back ? Clock::time_point{} : flush_end_);
+}
+
+void ChannelState::conclude(bool stopped) noexcept {
+  ending.proven = stopped;
+  ending.stage = Ending::Stage::over;
   // What was flushed told that something failed; now it may be known what.
-  if (reason == Errc::work_failed && failure) cause = failure;
+  if (*cause == Errc::work_failed && ending.failure) cause = ending.failure;
   // Before any wait in the closure returns: its memory is not ours to keep.
-  if (!proven && borrows())
+  if (!stopped && borrows())
     contract_violated("the device cannot be stopped, and may still use borrowed memory", 0, 0,
                       std::source_location::current());
-  end_queue(send_queue);
-  end_queue(receive_queue);
+  end_queue(sends);
+  end_queue(receives);
+  raise();
 }
 
 /// Whether the device has work of a scope.
 bool ChannelState::borrows() const noexcept {
-  for (const OperationQueue* queue : {&send_queue, &receive_queue})
-    for (const Slot* slot = queue->first; slot != queue->first + queue->count; ++slot)
-      if (is_in_flight(slot->state) && slot->scope != nullptr) return true;
-  return false;
+  return std::ranges::any_of(
+      run, [](const Slot& slot) { return is_in_flight(slot.state) && slot.scope != nullptr; });
 }
 
-bool ChannelState::stop_device() noexcept {
-  if (queue_pair && queue_pair->move_to_error() && flush_with_markers()) return true;
+bool ChannelState::busy(const OperationQueue& queue) const noexcept {
+  return std::ranges::any_of(slots_of(queue),
+                             [](const Slot& slot) { return is_in_flight(slot.state); });
+}
+
+bool ChannelState::stop_by_force() noexcept {
   // What is over already: some devices take it away with the queue pair, others leave it.
   const auto drain_all = [&] {
-    for (std::uint64_t looks = 0; looks <= mask && drain() > 0; ++looks) {
+    for (std::uint64_t looks = 0; looks <= mask && core->drain() > 0; ++looks) {
     }
   };
   drain_all();
-  // Destroying is synchronous, and the final proof.
   const bool done =
       queue_pair ? queue_pair->destroy().has_value() : !prepared || prepared->destroy().has_value();
-  destroyed = true;
+  ending.destroyed = true;
   drain_all();
   return done;
 }
 
-/// A marker behind everything else in each queue: when both are back, so is all before them.
-bool ChannelState::flush_with_markers() noexcept {
-  Slot& sent = send_queue.marker();
-  Slot& received = receive_queue.marker();
+bool ChannelState::post_markers() noexcept {
+  Slot& sent = sends.first[sends.count];
+  Slot& received = receives.first[receives.count];
   for (Slot* const marker : {&sent, &received}) {
     marker->id += kGeneration;
     marker->state = SlotState::flying;
+    marker->scope = nullptr;
   }
   ibv_send_wr send{};
   send.wr_id = sent.id;
@@ -92,59 +151,47 @@ bool ChannelState::flush_with_markers() noexcept {
   receive.wr_id = received.id;
   ibv_send_wr* bad_send = nullptr;
   ibv_recv_wr* bad_receive = nullptr;
-  if (raw->context->ops.post_send(raw, &send, &bad_send) != 0 ||
-      raw->context->ops.post_recv(raw, &receive, &bad_receive) != 0)
-    return false;
-  // Some devices (rxe) look for receives to give back only at the transition: once more.
-  [[maybe_unused]] const auto again = queue_pair->move_to_error();
-  Patience patience{*this, options.flush_timeout};
-  while (is_in_flight(sent.state) || is_in_flight(received.state)) {
-    const int count = drain();
-    if (count > 0) continue;
-    if (count < 0 || patience.is_over()) return false;
-    patience.pause();
-  }
-  return true;
+  return call(raw, &send, &bad_send) == 0 && call(raw, &receive, &bad_receive) == 0;
+}
+
+bool ChannelState::are_markers_back() const noexcept {
+  return !is_in_flight(sends.first[sends.count].state) &&
+         !is_in_flight(receives.first[receives.count].state);
 }
 
 /// What is still in flight was overtaken by the markers or by the queue pair's end: it is over.
 void ChannelState::end_queue(OperationQueue& queue) noexcept {
-  Slot* const end = queue.first + queue.count;
   std::size_t kept = 0;
   // Batches first: what they tell is in the slots of their requests.
-  for (Slot* slot = queue.first; slot != end; ++slot) {
-    if (slot->state == SlotState::batch) slot->completion = flushed(slot->id);
-    if (slot->state == SlotState::batch || slot->state == SlotState::batch_done) {
-      slot->completion = first_failure_of(*slot);
-      slot->state = SlotState::done;
+  for (Slot& slot : slots_of(queue)) {
+    if (slot.state == SlotState::batch) slot.completion = flushed(slot.id);
+    if (slot.state == SlotState::batch || slot.state == SlotState::batch_done) {
+      slot.completion = first_failure_of(slot);
+      slot.state = SlotState::done;
     }
   }
-  for (Slot* slot = queue.first; slot != end; ++slot) {
-    if (proven) land(slot->flight, 0);
-    if (slot->state == SlotState::flying || slot->state == SlotState::detached)
-      slot->completion = flushed(slot->id);
-    switch (slot->state) {
+  for (Slot& slot : slots_of(queue)) {
+    if (ending.proven) land(slot, 0);
+    if (slot.state == SlotState::flying || slot.state == SlotState::detached) {
+      slot.completion = flushed(slot.id);
+      slot.filed = 0;  // Not by the device.
+    }
+    switch (slot.state) {
       case SlotState::detached:
-        record(*slot->scope, *cause);
-        --slot->scope->detached;
-        slot->state = SlotState::free;
-        slot->id += kGeneration;
+        ledger.record(*slot.scope, *cause, slot.where);
+        --slot.scope->detached;
+        forget(slot);
         break;
       case SlotState::orphaned:
-        if (proven) {
-          orphan(*slot).destroy(orphan(*slot).bytes);
-        } else {
+        if (ending.proven)
+          orphan(slot).destroy(orphan(slot).bytes);
+        else
           ++kept;  // The buffer stays where it is, in memory that is never freed.
-        }
-        slot->state = SlotState::free;
-        slot->id += kGeneration;
+        forget(slot);
         break;
-      case SlotState::chained:
-        slot->state = SlotState::free;
-        slot->id += kGeneration;
-        break;
+      case SlotState::chained: forget(slot); break;
       case SlotState::flying:
-      case SlotState::done: slot->state = SlotState::parked; break;
+      case SlotState::done: slot.state = SlotState::parked; break;
       default: break;
     }
   }
@@ -153,29 +200,22 @@ void ChannelState::end_queue(OperationQueue& queue) noexcept {
   queue.free = nullptr;
 }
 
-bool ChannelState::finish_sends(Timeout limit) noexcept {
-  const auto busy = [&] {
-    for (Slot* slot = send_queue.first; slot != send_queue.first + send_queue.count; ++slot)
-      if (is_in_flight(slot->state)) return true;
-    return false;
-  };
-  Patience patience{*this, limit};
-  while (!cause && busy())
-    if (!look(patience)) return false;
+bool ChannelState::finish_sends(Patience& patience) noexcept {
+  if (!wait_until([&] { return cause || !busy(sends); }, patience)) return false;
   heed_interrupts();  // The last one may have failed.
   return true;
 }
 
-void ChannelState::close() noexcept {
+void ChannelState::abandon() noexcept {
   check(open_scopes == 0, "Channel: destroyed inside its own scope");
-  static_cast<void>(finish_sends(options.flush_timeout));
+  Patience patience{*this, options.flush_timeout};
+  static_cast<void>(finish_sends(patience));
   expire({.code = Errc::closed, .operation = "close"});
-  closed = true;
+  ending.abandoned = true;
   stop.reset();
-  for (const OperationQueue* queue : {&send_queue, &receive_queue})
-    for (Slot* slot = queue->first; slot != queue->first + queue->count; ++slot)
-      if (slot->state == SlotState::parked) ++parked;
-  if (parked == 0) delete this;
+  ending.parked =
+      static_cast<std::uint32_t>(std::ranges::count(run, SlotState::parked, &Slot::state));
+  if (ending.parked == 0) delete this;
 }
 
 }  // namespace verbatim::detail

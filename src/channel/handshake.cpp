@@ -11,6 +11,7 @@
 #include <string_view>
 #include <utility>
 
+#include "channel/channel_state.hpp"
 #include "channel/link.hpp"
 #include "channel/meeting_records.hpp"
 #include "channel/tcp.hpp"
@@ -32,7 +33,7 @@ namespace detail {
 struct Rendezvous {
   static void keep(Channel& channel, PrivateDescriptor link) noexcept {
     watch_for_silence(link.get());
-    channel.state_->link = FileDescriptor{link.release()};
+    whole(*channel.state_).link = FileDescriptor{link.release()};
   }
 };
 

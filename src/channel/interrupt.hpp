@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <mutex>
 
-#include "verbatim/channel/operation_core.hpp"
+#include "channel/channel_state.hpp"
 
 namespace verbatim::detail {
 
@@ -44,8 +44,7 @@ struct Interrupt {
   void admit() noexcept {
     const std::lock_guard lock{mutex};
     if (channel == nullptr || channel->interrupted.load()) return;
-    if (channel->queue_pair)
-      channel->end_of_message.store(UnsafeAccess::end_of_message(*channel->queue_pair));
+    if (channel->queue_pair) channel->end_of_message.store(channel->limits.end_of_message);
     channel->end_of_elements.store(channel->max_receive_elements + 1);
   }
   void detach() noexcept {

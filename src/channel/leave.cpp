@@ -1,61 +1,89 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #include "channel/leave.hpp"
 
-#include <poll.h>
+#include <sys/socket.h>
 
-#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <utility>
 
+#include "channel/channel_state.hpp"
 #include "channel/frame.hpp"
-#include "channel/interrupt.hpp"
-#include "channel/patience.hpp"
-#include "channel/tcp.hpp"
 #include "provider/fork_guard.hpp"
-#include "verbatim/base/try.hpp"
 
 namespace verbatim::detail {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-/// Until the peer speaks, the device has something for us, or somebody interrupts.
-void sleep(ChannelState& state, int link, Clock::time_point deadline) noexcept {
-  if (state.completions.arm() && state.drain() != 0) return;
-  const auto left = std::clamp<Clock::duration>(deadline - Clock::now(), {}, Patience::kNap);
-  const timespec time{.tv_sec = 0, .tv_nsec = left.count()};
-  pollfd sources[] = {{.fd = link, .events = POLLIN, .revents = 0},
-                      {.fd = state.events.fd(), .events = POLLIN, .revents = 0},
-                      {.fd = state.interrupt->fd, .events = POLLIN, .revents = 0}};
-  if (ppoll(sources, 3, &time, nullptr) <= 0 || sources[1].revents == 0) return;
-  state.acknowledge_events();
-}
-
-Result<void> exchange_done(ChannelState& state, int link, const BoundedCall& call) noexcept {
-  VERBATIM_TRY(send_frame(link, FrameKind::done, {}, call));
-  // Not in one long wait: some devices move what the peer sends only while we look at them.
-  for (;;) {
-    while (state.drain() > 0) {
-    }
-    if (state.heed_interrupts() || state.cause) return {};
-    if (wait_until_ready(link, POLLIN, Clock::now())) {
-      static_cast<void>(VERBATIM_TRY(receive_frame(link, FrameKind::done, {}, call)));
-      return {};
-    }
-    if (Clock::now() >= call.deadline)
-      return std::unexpected(
-          Error{.code = Errc::timed_out, .operation = call.operation, .field = "the peer's done"});
-    sleep(state, link, call.deadline);
-  }
-}
+/// So long is a frame without payload.
+constexpr int kDoneBytes = 8;
+/// What is not there at once is waited for by who drives the steps.
+constexpr BoundedCall kAtOnce{.operation = "close", .deadline = {}};
 
 }  // namespace
 
-Result<void> take_leave(ChannelState& state, int link, Clock::time_point deadline) noexcept {
+Leave::Leave(ChannelState& state, FileDescriptor link) noexcept
+    : state_(state), link_(std::move(link)) {
+  // So that a part of the peer's frame wakes nobody. If it cannot be set, it does.
+  if (link_.get() >= 0)
+    setsockopt(link_.get(), SOL_SOCKET, SO_RCVLOWAT, &kDoneBytes, sizeof kDoneBytes);
+}
+
+bool Leave::step() noexcept {
+  for (;;) {
+    const Stage before = stage_;
+    if (state_.cause) stage_ = Stage::over;
+    switch (stage_) {
+      case Stage::finishing: stage_ = finish_sends(); break;
+      case Stage::telling: stage_ = tell(); break;
+      case Stage::hearing: stage_ = hear(); break;
+      case Stage::over: return true;
+    }
+    if (stage_ == before) return false;
+  }
+}
+
+pollfd Leave::wanted() const noexcept {
+  if (stage_ == Stage::telling) return {.fd = link_.get(), .events = POLLOUT, .revents = 0};
+  if (stage_ == Stage::hearing) return {.fd = link_.get(), .events = POLLIN, .revents = 0};
+  return {.fd = -1, .events = 0, .revents = 0};
+}
+
+Error Leave::late() const noexcept {
+  return {.code = Errc::timed_out,
+          .operation = "close",
+          .field = stage_ == Stage::hearing ? "the peer's done" : ""};
+}
+
+Leave::Stage Leave::end(const Result<void>& how) noexcept {
+  // A peer whose connection has ended is done.
+  if (how || how.error() != Errc::closed) result_ = how;
+  return Stage::over;
+}
+
+Leave::Stage Leave::finish_sends() noexcept {
+  if (state_.busy(state_.sends)) return Stage::finishing;
+  state_.heed_interrupts();  // The last one may have failed.
+  if (state_.cause || link_.get() < 0) return Stage::over;
   // The connection is the parent's, as the channel is.
-  if (is_forked(state.raw->context))
-    return std::unexpected(Error{.code = Errc::forked, .operation = "close"});
-  const auto parted = exchange_done(state, link, {.operation = "close", .deadline = deadline});
-  if (!parted && parted.error() == Errc::closed) return {};
-  return parted;
+  if (is_forked(state_.raw->context))
+    return end(std::unexpected(Error{.code = Errc::forked, .operation = "close"}));
+  return Stage::telling;
+}
+
+Leave::Stage Leave::tell() noexcept {
+  const auto told = send_frame(link_.get(), FrameKind::done, {}, kAtOnce);
+  if (told) return Stage::hearing;
+  const bool is_full = told.error() == Errc::timed_out && told.error().value == 0;
+  return is_full ? Stage::telling : end(told);
+}
+
+Leave::Stage Leave::hear() noexcept {
+  std::array<std::byte, kDoneBytes> seen;
+  const ssize_t there = recv(link_.get(), seen.data(), seen.size(), MSG_PEEK | MSG_DONTWAIT);
+  const bool nothing = there < 0 && (errno == EAGAIN || errno == EINTR);
+  if (nothing || (there > 0 && there < kDoneBytes)) return Stage::hearing;
+  const auto heard = receive_frame(link_.get(), FrameKind::done, {}, kAtOnce);
+  return end(heard ? Result<void>{} : std::unexpected(heard.error()));
 }
 
 }  // namespace verbatim::detail

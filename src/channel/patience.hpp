@@ -3,15 +3,15 @@
 /// \file What a waiter does between two empty polls, and when its time is over.
 ///
 /// Its time starts at the first empty poll: a wait whose completion is there reads no clock.
-#include <sched.h>
+#include <poll.h>
 
-#include <algorithm>
 #include <chrono>
 
-#include "base/relax_processor.hpp"
-#include "verbatim/channel/operation_core.hpp"
+#include "verbatim/channel/channel_options.hpp"
 
 namespace verbatim::detail {
+
+struct ChannelState;
 
 class Patience {
  public:
@@ -20,14 +20,18 @@ class Patience {
   static constexpr Timeout kLongest = std::chrono::hours{24 * 365};
   /// The longest sleep: events of the device and a lost wake-up are looked for at least so often.
   static constexpr auto kNap = std::chrono::milliseconds{20};
+  /// While completions come, the clock is read so seldom: on a shared queue they may be others'.
+  static constexpr unsigned kBusyTurns = 64;
 
-  Patience(ChannelState& channel, Timeout limit, Clock::time_point start = {}) noexcept
-      : channel_(channel),
-        limit_(std::min(limit < Timeout::zero() ? channel.options.timeout : limit, kLongest)),
-        start_(start) {}
+  Patience(ChannelState& channel, Timeout limit, Clock::time_point start = {}) noexcept;
+  /// Wakes for this descriptor, too.
+  void watch(const pollfd& also) noexcept { also_ = also; }
 
   [[nodiscard]] Clock::time_point start() const noexcept { return start_; }
 
+  /// After a poll that brought something: whether to look at the clock and at interrupts all the
+  /// same.
+  [[nodiscard]] bool is_long_busy() noexcept { return ++busy_turns_ % kBusyTurns == 0; }
   /// After an empty poll.
   [[nodiscard]] bool is_over() noexcept {
     now_ = Clock::now();
@@ -35,22 +39,20 @@ class Patience {
     return now_ - start_ >= limit_;
   }
   /// After is_over().
-  void pause() noexcept {
-    const WaitPolicy& policy = channel_.options.wait;
-    const auto waited = now_ - start_;
-    if (waited < policy.spin) return relax_processor();
-    if (!policy.sleep || waited - policy.spin < policy.yield) {
-      sched_yield();
-      return;
-    }
-    channel_.sleep(std::min(start_ + limit_, now_ + kNap));
-  }
+  [[nodiscard]] Clock::time_point now() const noexcept { return now_; }
+  /// After is_over(). Spins, then gives the processor away, then sleeps.
+  void pause() noexcept;
 
  private:
+  /// Until there may be something to do.
+  void sleep(Clock::time_point until) noexcept;
+
   ChannelState& channel_;
   Timeout limit_;
   Clock::time_point start_;  ///< 0: not started.
   Clock::time_point now_{};
+  unsigned busy_turns_ = 0;
+  pollfd also_{.fd = -1, .events = 0, .revents = 0};
 };
 
 }  // namespace verbatim::detail

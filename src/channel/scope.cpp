@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Waits for several operations of a scope, and what becomes of a buffer that dies before it.
+// What scopes wait for and report, and what becomes of a buffer that dies before its scope.
 #include "verbatim/channel/scope.hpp"
 
 #include <pthread.h>
 
 #include <algorithm>
+#include <optional>
+#include <utility>
 
-#include "channel/patience.hpp"
+#include "channel/channel_state.hpp"
 #include "channel/slot_states.hpp"
 
 #if VERBATIM_ASAN
@@ -14,46 +16,109 @@
 #endif
 
 namespace verbatim {
+namespace detail {
+namespace {
 
-Result<std::size_t> Scope::wait_any(std::span<const Operation> operations, Timeout limit) noexcept {
-  detail::Patience patience{channel_, limit};
-  const auto is_over = [&](const Operation& operation) {
-    const detail::Slot& slot = channel_.slot(operation.id_);
-    return !operation.posted() || slot.id != operation.id_ || !is_in_flight(slot.state);
+Error timed_out(const char* operation) noexcept {
+  return {.code = Errc::timed_out, .operation = operation};
+}
+
+/// A refused post, which then counts no longer; empty if somebody has waited for it.
+std::optional<ScopeLedger::Refused> take_refused(ScopeLedger& ledger, std::uint64_t id) noexcept {
+  const auto found = std::ranges::find(ledger.refused, id, &ScopeLedger::Refused::id);
+  if (found == ledger.refused.end()) return std::nullopt;
+  const ScopeLedger::Refused taken = *found;
+  ledger.refused.erase(found);
+  --taken.scope->handles;
+  return taken;
+}
+
+/// Over the queue's own slots, until the scope's last handle: a stack keeps busy slots in front.
+void collect(ChannelState& state, OperationQueue& queue, ScopeState& scope) noexcept {
+  for (Slot& slot : slots_of(queue)) {
+    if (scope.handles == 0) break;
+    if (slot.scope != &scope || slot.state <= SlotState::chained) continue;
+    const std::source_location where = slot.where;
+    if (!state.await(slot, slot.id, kChannelTimeout, Memory::borrowed))
+      state.ledger.record(scope, last_result.error, where);
+    --scope.handles;
+  }
+}
+
+}  // namespace
+
+void ScopeLedger::record(ScopeState& scope, const Error& error, std::source_location where) {
+  // An exception may have ended a former scope at the same place, which nobody asked then.
+  if (!std::exchange(scope.failed, true))
+    std::erase_if(failed, [&](const Failed& each) { return each.scope == &scope; });
+  failed.push_back({&scope, {error, where}});
+}
+
+bool make_room(ChannelCore& channel, OperationQueue& queue, std::uint64_t refused,
+               ScopeState& scope, std::chrono::steady_clock::time_point& since) noexcept {
+  ChannelState& state = whole(channel);
+  const ScopeFailure failure = take_refused(state.ledger, refused)->failure;
+  const auto give_up = [&] {  // It was never posted.
+    state.ledger.record(scope, failure, failure.where);
+    return false;
   };
-  while (!operations.empty()) {
-    if (const auto found = std::ranges::find_if(operations, is_over); found != operations.end())
-      return static_cast<std::size_t>(found - operations.begin());
-    if (channel_.look(patience)) continue;
-    const Error late{.code = Errc::timed_out, .operation = "wait_any"};
-    channel_.expire(late);
-    return std::unexpected(late);
-  }
-  return std::unexpected(
-      Error{.code = Errc::invalid_argument, .operation = "wait_any", .field = "operations"});
+  if (failure.code != Errc::would_block) return give_up();
+  Patience patience{state, kChannelTimeout, since};
+  bool looked = false;
+  // At least one look: with a free slot here it was the device that had no room.
+  const auto has_room = [&] {
+    return std::exchange(looked, true) && (queue.free != nullptr || state.cause);
+  };
+  if (!state.wait_until(has_room, patience)) state.expire(timed_out("wait"));
+  since = patience.start();
+  return state.cause ? give_up() : true;
 }
 
-Result<void> Scope::wait_all(std::span<const Operation> operations, Timeout limit) noexcept {
-  detail::Patience patience{channel_, limit};
-  Result<void> outcome;
-  for (const Operation operation : operations) {
-    detail::Slot& slot = channel_.slot(operation.id_);
-    if (channel_.await(slot, operation.id_, patience, detail::Memory::borrowed))
-      --slot.scope->handles;
-    else if (const Error error = failed(operation); outcome)
-      outcome = std::unexpected(error);
+void finish_scope(ChannelCore& channel, ScopeState& scope) noexcept {
+  ChannelState& state = whole(channel);
+  Patience patience{state, kChannelTimeout};
+  if (!state.wait_until([&] { return scope.detached == 0; }, patience))
+    state.expire(timed_out("wait"));
+  // Posts that were refused and that nobody waited for.
+  auto& refused = state.ledger.refused;
+  for (const ScopeLedger::Refused& each : refused) {
+    if (each.scope != &scope) continue;
+    state.ledger.record(scope, each.failure, each.failure.where);
+    --scope.handles;
   }
-  return outcome;
+  std::erase_if(refused, [&](const auto& each) { return each.scope == &scope; });
+  collect(state, state.sends, scope);
+  collect(state, state.receives, scope);
+  // A failure that nobody waited for ends the channel too.
+  if (scope.failed) state.heed_interrupts();
 }
 
-void Scope::check_local(std::uint64_t address, std::source_location where) const {
+Error take_failed(ChannelCore& channel, std::uint64_t id) noexcept {
+  if ((id & kRefused) != 0) {
+    const auto taken = take_refused(whole(channel).ledger, id);
+    return taken ? Error{taken->failure} : Error{.code = Errc::stale, .operation = "wait"};
+  }
+  if (last_result.error.code != Errc::stale) --channel.slot(id).scope->handles;
+  return last_result.error;
+}
+
+std::vector<ScopeFailure> take_failures(ChannelCore& channel, ScopeState& scope) noexcept {
+  std::vector<ScopeLedger::Failed>& failed = whole(channel).ledger.failed;
+  std::vector<ScopeFailure> taken;
+  for (const ScopeLedger::Failed& each : failed)
+    if (each.scope == &scope) taken.push_back(each.failure);
+  std::erase_if(failed, [&](const auto& each) { return each.scope == &scope; });
+  return taken;
+}
+
+void ClosureFrame::check_local(std::uint64_t address, std::source_location where) const {
   const auto here = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
 #if VERBATIM_ASAN
   void* const fake = __asan_get_current_fake_stack();
   void* const memory = reinterpret_cast<void*>(address);
   void* const real = __asan_addr_is_in_fake_stack(fake, memory, nullptr, nullptr);
   const std::uintptr_t place = real != nullptr ? reinterpret_cast<std::uintptr_t>(real) : address;
-  if (place >= frame_ || (real == nullptr && place < here)) return;
+  if (place >= end_ || (real == nullptr && place < here)) return;
 #endif
   // A fiber or coroutine runs on another stack: then nothing can be said.
   pthread_attr_t attributes;
@@ -64,10 +129,49 @@ void Scope::check_local(std::uint64_t address, std::source_location where) const
   pthread_attr_destroy(&attributes);
   const auto low = reinterpret_cast<std::uintptr_t>(bottom);
   const auto inside = [&](std::uintptr_t x) { return x >= low && x - low < size; };
-  if (inside(here) && inside(frame_))
+  if (inside(here) && inside(end_))
     contract_violated(
         "Scope: the buffer is local to the scope's closure, and dies before the scope", address,
-        frame_, where);
+        end_, where);
+}
+
+}  // namespace detail
+
+Result<std::size_t> Scope::wait_any(std::span<const Operation> operations, Timeout limit) noexcept {
+  if (operations.empty())
+    return std::unexpected(
+        Error{.code = Errc::invalid_argument, .operation = "wait_any", .field = "operations"});
+  detail::ChannelState& state = detail::whole(channel_);
+  detail::Patience patience{state, limit};
+  const auto is_over = [&](const Operation& operation) {
+    const detail::Slot& slot = channel_.slot(operation.id_);
+    return !operation.posted() || slot.id != operation.id_ || !is_in_flight(slot.state);
+  };
+  auto found = operations.begin();
+  const auto one_is_over = [&] {
+    found = std::ranges::find_if(operations, is_over);
+    return found != operations.end();
+  };
+  if (!state.wait_until(one_is_over, patience)) {
+    const Error late = detail::timed_out("wait_any");
+    state.expire(late);
+    return std::unexpected(late);
+  }
+  return static_cast<std::size_t>(found - operations.begin());
+}
+
+Result<void> Scope::wait_all(std::span<const Operation> operations, Timeout limit) noexcept {
+  detail::ChannelState& state = detail::whole(channel_);
+  detail::Patience patience{state, limit};
+  Result<void> outcome;
+  for (const Operation operation : operations) {
+    detail::Slot& slot = channel_.slot(operation.id_);
+    if (state.await_for(slot, operation.id_, patience, detail::Memory::borrowed))
+      --slot.scope->handles;
+    else if (const Error error = detail::take_failed(channel_, operation.id_); outcome)
+      outcome = std::unexpected(error);
+  }
+  return outcome;
 }
 
 }  // namespace verbatim

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
 /// \file Which states of a slot mean that the device has its request.
-#include "verbatim/channel/operation_core.hpp"
+#include "verbatim/channel/detail/slots.hpp"
 
 namespace verbatim::detail {
 

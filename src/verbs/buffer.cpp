@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #include "verbatim/verbs/buffer.hpp"
 
+#include "verbatim/verbs/detail/access.hpp"
 #include "verbs/domain_state.hpp"
 
 namespace verbatim {
@@ -10,6 +11,7 @@ namespace detail {
 BufferBlock::BufferBlock(std::unique_ptr<Allocation> allocated, MemoryRegion registered) noexcept
     : data(static_cast<std::byte*>(allocated->address)),
       size(registered.length()),
+      key(Raw::key(registered)),
       memory(std::move(allocated)),
       region(std::move(registered)) {}
 

@@ -56,7 +56,7 @@ int CompletionChannel::fd() const noexcept { return state_->raw.get()->fd; }
 
 Result<std::size_t> CompletionChannel::wait(std::chrono::nanoseconds timeout) const {
   VERBATIM_TRY(state_->raw.context().usable("ibv_get_cq_event"));
-  const auto deadline = detail::deadline_after(timeout);
+  const auto deadline = detail::wake_time(timeout);
   for (;;) {
     if (const std::size_t taken = VERBATIM_TRY(state_->drain()); taken > 0) return taken;
     if (!VERBATIM_TRY(state_->sleep(deadline)))

@@ -146,7 +146,7 @@ bool CompletionQueue::take_signal() noexcept { return state_->signal.exchange(fa
 
 Result<std::size_t> CompletionQueue::wait(std::span<Completion> out,
                                           std::chrono::nanoseconds timeout) {
-  const auto deadline = detail::deadline_after(timeout);
+  const auto deadline = detail::wake_time(timeout);
   for (;;) {
     if (const std::size_t count = VERBATIM_TRY(poll(out)); count > 0) return count;
     VERBATIM_TRY(arm());

@@ -16,7 +16,7 @@
 namespace verbatim::detail {
 
 /// `timeout` from now. One that is too long for the clock never comes.
-[[nodiscard]] inline std::chrono::steady_clock::time_point deadline_after(
+[[nodiscard]] inline std::chrono::steady_clock::time_point wake_time(
     std::chrono::nanoseconds timeout) noexcept {
   using TimePoint = std::chrono::steady_clock::time_point;
   const TimePoint now = std::chrono::steady_clock::now();

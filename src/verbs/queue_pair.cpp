@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #include "verbatim/verbs/queue_pair.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstdint>
 #include <cstdio>
 
 #include "provider/fork_guard.hpp"
 #include "verbatim/base/try.hpp"
-#include "verbatim/verbs/unsafe.hpp"
 #include "verbs/address_vector.hpp"
 #include "verbs/queue_pair_object.hpp"
 
@@ -94,36 +95,34 @@ Result<QueuePairState> QueuePairObject::query_state() const {
 }  // namespace detail
 
 Result<PreparedQueuePair> QueuePair::prepare(const QueuePairOptions& options) {
-  const CompletionQueue& send = options.send_queue;
-  const CompletionQueue& receive = options.receive_queue;
+  const CompletionQueue& send = options.send_completions;
+  const CompletionQueue& receive = options.receive_completions;
   const auto& shared = options.shared_receive_queue;
   const ProtectionDomain& domain = options.domain;
   return PreparedQueuePair{VERBATIM_TRY(detail::QueuePairObject::create(
       options, {domain.state_, send.state_, receive.state_, shared ? shared->state_ : nullptr}))};
 }
 
+namespace {
+
+detail::PostLimits limits_of(const detail::QueuePairObject& object) noexcept {
+  const bool connected = object.options.type != QueuePairType::unreliable_datagram;
+  const bool reads = object.agreement.max_read_atomic > 0;
+  const std::uint32_t longest = std::min(object.limits.max_message_bytes, UINT32_MAX - 1);
+  return {object.limits, connected ? longest + 1 : 0, reads, object.agreement.atomics && reads};
+}
+
+}  // namespace
+
 QueuePair::QueuePair(std::unique_ptr<detail::QueuePairObject> state) noexcept
-    : raw_(state->raw.get()),
-      limits_(state->limits),
-      end_of_message_(state->options.type == QueuePairType::unreliable_datagram
-                          ? 0
-                          : std::uint64_t{state->limits.max_message_bytes} + 1),
-      reads_(state->agreement.max_read_atomic > 0),
-      atomics_(state->agreement.atomics && reads_),
-      state_(std::move(state)) {}
+    : raw_(state->raw.get()), limits_(limits_of(*state)), state_(std::move(state)) {}
 QueuePair::QueuePair(QueuePair&& other) noexcept
     : raw_(std::exchange(other.raw_, nullptr)),
       limits_(other.limits_),
-      end_of_message_(other.end_of_message_),
-      reads_(other.reads_),
-      atomics_(other.atomics_),
       state_(std::move(other.state_)) {}
 QueuePair& QueuePair::operator=(QueuePair&& other) noexcept {
   raw_ = std::exchange(other.raw_, nullptr);
   limits_ = other.limits_;
-  end_of_message_ = other.end_of_message_;
-  reads_ = other.reads_;
-  atomics_ = other.atomics_;
   state_ = std::move(other.state_);
   return *this;
 }

@@ -34,6 +34,8 @@ class Reservation {
 
   /// From now on the queue pair can complete requests.
   void mark_used() noexcept { used_ = true; }
+  /// It completes no more, and all that it completed was polled.
+  void mark_unused() noexcept { used_ = false; }
 
  private:
   Reservation() = default;

@@ -7,14 +7,12 @@
 #include "verbatim/base/try.hpp"
 #include "verbs/queue_pair_object.hpp"
 
-namespace verbatim {
+namespace verbatim::detail {
 namespace {
-
-constexpr const char* kSend = "ibv_post_send";
 
 Error beyond(const char* field, std::uint64_t value, std::uint64_t limit) noexcept {
   return {.code = Errc::limit_exceeded,
-          .operation = kSend,
+          .operation = kPostSend,
           .field = field,
           .value = value,
           .limit = limit};
@@ -22,24 +20,23 @@ Error beyond(const char* field, std::uint64_t value, std::uint64_t limit) noexce
 
 }  // namespace
 
-Error UnsafeAccess::refused(const QueuePair& queue_pair, PostShape shape) noexcept {
-  const QueuePairLimits& limits = queue_pair.limits_;
-  if (shape.kind != PostShape::Kind::datagram && queue_pair.end_of_message_ == 0)
+Error refused(const PostLimits& limits, PostShape shape) noexcept {
+  if (shape.kind != PostShape::Kind::datagram && limits.end_of_message == 0)
     return {.code = Errc::invalid_argument,
-            .operation = kSend,
+            .operation = kPostSend,
             .field = "work without an address on a UD queue pair: use Datagram"};
   if (shape.elements > limits.max_send_elements)
     return beyond("elements", shape.elements, limits.max_send_elements);
   if (shape.kind == PostShape::Kind::atomic && shape.bytes != 8)
     return {.code = Errc::invalid_argument,
-            .operation = kSend,
+            .operation = kPostSend,
             .field = "atomic result bytes",
             .value = shape.bytes,
             .limit = 8};
-  if (shape.kind == PostShape::Kind::atomic && !queue_pair.atomics_)
-    return {.code = Errc::unsupported, .operation = kSend, .field = "atomics"};
-  if (shape.kind == PostShape::Kind::read && !queue_pair.reads_)
-    return {.code = Errc::unsupported, .operation = kSend, .field = "reads: max_read_atomic"};
+  if (shape.kind == PostShape::Kind::atomic && !limits.atomics)
+    return {.code = Errc::unsupported, .operation = kPostSend, .field = "atomics"};
+  if (shape.kind == PostShape::Kind::read && !limits.reads)
+    return {.code = Errc::unsupported, .operation = kPostSend, .field = "reads: max_read_atomic"};
   if (shape.bytes > limits.max_message_bytes)
     return beyond("message bytes", shape.bytes, limits.max_message_bytes);
   if (shape.inlined && shape.bytes > limits.max_inline_bytes)
@@ -47,7 +44,7 @@ Error UnsafeAccess::refused(const QueuePair& queue_pair, PostShape shape) noexce
   return beyond("bytes beyond the remote region", shape.bytes, shape.remote_bytes);
 }
 
-Error UnsafeAccess::too_many_elements(std::size_t count, std::size_t limit) noexcept {
+Error too_many_elements(std::size_t count, std::size_t limit) noexcept {
   return {.code = Errc::limit_exceeded,
           .operation = "post",
           .field = "elements",
@@ -55,34 +52,33 @@ Error UnsafeAccess::too_many_elements(std::size_t count, std::size_t limit) noex
           .limit = limit};
 }
 
-Error UnsafeAccess::post_failed(const ibv_context* context, const char* operation,
-                                int os_error) noexcept {
-  if (detail::is_forked(context)) return {.code = Errc::forked, .operation = operation};
-  Error error = os_failure(operation, detail::os_error_of(os_error));
+Error post_failed(const ibv_context* context, const char* operation, int os_error) noexcept {
+  if (is_forked(context)) return {.code = Errc::forked, .operation = operation};
+  Error error = os_failure(operation, os_error_of(os_error));
   // Everything else that a device answers with these was checked before: the queue is full.
   if (error.os_error == ENOMEM || error.os_error == ENOSPC) error.code = Errc::would_block;
   return error;
 }
 
-ibv_qp* UnsafeAccess::raw(const PreparedQueuePair& prepared) noexcept {
-  return prepared.state_->raw.get();
-}
-ibv_pd* UnsafeAccess::raw(const ProtectionDomain& domain) noexcept {
-  return domain.state_->raw.get();
-}
-ibv_context* UnsafeAccess::raw(const Context& context) noexcept { return context.state_->raw; }
-ibv_mr* UnsafeAccess::raw(const MemoryRegion& region) noexcept { return region.state_->raw.get(); }
+ibv_qp* Raw::of(const PreparedQueuePair& prepared) noexcept { return prepared.state_->raw.get(); }
+ibv_pd* Raw::of(const ProtectionDomain& domain) noexcept { return domain.state_->raw.get(); }
+ibv_context* Raw::of(const Context& context) noexcept { return context.state_->raw; }
+ibv_mr* Raw::of(const MemoryRegion& region) noexcept { return region.state_->raw.get(); }
 
-void UnsafeAccess::watch_events(const Context& context, int event_fd) {
+void Raw::watch_events(const Context& context, int event_fd) {
   context.state_->events.watch(event_fd);
 }
-void UnsafeAccess::unwatch_events(const Context& context, int event_fd) noexcept {
+void Raw::unwatch_events(const Context& context, int event_fd) noexcept {
   context.state_->events.unwatch(event_fd);
 }
 
-Result<void> UnsafeAccess::modify(QueuePair& queue_pair, ibv_qp_attr& attributes, unsigned mask) {
+Result<void> Raw::modify(QueuePair& queue_pair, ibv_qp_attr& attributes, unsigned mask) {
   const QueuePairState from = VERBATIM_TRY(queue_pair.query_state());
   return queue_pair.state_->modify(attributes, mask, from);
 }
 
-}  // namespace verbatim
+void Raw::nothing_left(QueuePair& queue_pair) noexcept {
+  queue_pair.state_->reservation.mark_unused();
+}
+
+}  // namespace verbatim::detail

@@ -21,7 +21,8 @@ using std::chrono::milliseconds;
 TEST(SharedCompletionQueue, ServesTwoQueuePairs) {
   const ProtectionDomain domain = require(open_context().allocate_domain());
   CompletionQueue shared = completion_queue(domain.context());
-  const PairOptions options{.remote = [&](QueuePairOptions& each) { each.receive_queue = shared; }};
+  const PairOptions options{
+      .remote = [&](QueuePairOptions& each) { each.receive_completions = shared; }};
   ConnectedPair first(domain, options);
   ConnectedPair second(domain, options);
   for (std::uint64_t id = 0; id < 4; ++id) {
@@ -46,8 +47,8 @@ TEST(SharedCompletionQueue, ServesSendsAndReceives) {
   const ProtectionDomain domain = require(open_context().allocate_domain());
   CompletionQueue shared = completion_queue(domain.context());
   ConnectedPair pair(domain, {.both = [&](QueuePairOptions& options) {
-                       options.send_queue = shared;
-                       options.receive_queue = shared;
+                       options.send_completions = shared;
+                       options.receive_completions = shared;
                      }});
   pair.remote.post(Receive{}, 1);
   pair.local.post(Send{}, 2);
@@ -148,7 +149,7 @@ TEST(Solicited, OnlyWakesWhoAskedForIt) {
   const CompletionChannel channel = require(pair.context.create_completion_channel());
   CompletionQueue queue = completion_queue(pair.context, 64, channel);
   ConnectedPair listening(pair.domain,
-                          {.remote = [&](QueuePairOptions& o) { o.receive_queue = queue; }});
+                          {.remote = [&](QueuePairOptions& o) { o.receive_completions = queue; }});
   for (std::uint64_t id = 0; id < 3; ++id) listening.remote.post(Receive{}, id);
   require(queue.arm(Arm::solicited_only));
   listening.local.post(send_immediate(0), 10);
@@ -174,8 +175,8 @@ TEST(CompletionChannel, ServesTwoQueuesAndSaysWhich) {
   const CompletionChannel channel = require(domain.context().create_completion_channel());
   CompletionQueue first = completion_queue(domain.context(), 64, channel);
   CompletionQueue second = completion_queue(domain.context(), 64, channel);
-  ConnectedPair a(domain, {.remote = [&](QueuePairOptions& o) { o.receive_queue = first; }});
-  ConnectedPair b(domain, {.remote = [&](QueuePairOptions& o) { o.receive_queue = second; }});
+  ConnectedPair a(domain, {.remote = [&](QueuePairOptions& o) { o.receive_completions = first; }});
+  ConnectedPair b(domain, {.remote = [&](QueuePairOptions& o) { o.receive_completions = second; }});
   a.remote.post(Receive{}, 1);
   b.remote.post(Receive{}, 2);
   require(first.arm());
@@ -196,7 +197,8 @@ TEST(CompletionChannel, DescriptorIsReadableWhenAnEventWaits) {
   ConnectedPair pair;
   const CompletionChannel channel = require(pair.context.create_completion_channel());
   CompletionQueue queue = completion_queue(pair.context, 64, channel);
-  ConnectedPair watched(pair.domain, {.local = [&](QueuePairOptions& o) { o.send_queue = queue; }});
+  ConnectedPair watched(pair.domain,
+                        {.local = [&](QueuePairOptions& o) { o.send_completions = queue; }});
   pollfd entry{.fd = channel.fd(), .events = POLLIN, .revents = 0};
   watched.remote.post(Receive{}, 1);
   require(queue.arm());
@@ -212,7 +214,7 @@ TEST(CompletionChannel, RaisesOneEventPerArming) {
   const CompletionChannel channel = require(pair.context.create_completion_channel());
   CompletionQueue queue = completion_queue(pair.context, 64, channel);
   ConnectedPair watched(pair.domain,
-                        {.remote = [&](QueuePairOptions& o) { o.receive_queue = queue; }});
+                        {.remote = [&](QueuePairOptions& o) { o.receive_completions = queue; }});
   require(queue.arm());
   for (std::uint64_t id = 0; id < 3; ++id) {
     watched.remote.post(Receive{}, id);

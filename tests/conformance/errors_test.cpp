@@ -321,8 +321,7 @@ TEST(Flush, FollowsTheMoveToErrorInOrder) {
 
 TEST(Flush, CoversUnsignaledRequests) {
   ConnectedPair pair;
-  for (std::uint64_t id = 1; id < 5; ++id)
-    pair.local.post(Send<0>{.options = {.signaled = false}}, id);
+  for (std::uint64_t id = 1; id < 5; ++id) pair.local.post_unsignaled(Send<0>{}, id);
   require(pair.local.queue_pair.move_to_error());
   EXPECT_TRUE(flushed_in_order(poll_many(pair.local.sends, 4), 1));
 }

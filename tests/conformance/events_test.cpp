@@ -136,7 +136,8 @@ TEST(CompletionQueueOverrun, IsToldByAnEvent) {
     limits = require(QueuePair::prepare(queue_pair_options(domain, queue, queue))).limits();
   }
   CompletionQueue small = completion_queue(domain.context(), limits.max_send_requests);
-  ConnectedPair pair(domain, {.local = [&](QueuePairOptions& each) { each.send_queue = small; }});
+  ConnectedPair pair(domain,
+                     {.local = [&](QueuePairOptions& each) { each.send_completions = small; }});
   for (std::uint64_t id = 0; id < 2 * small.depth() + 2; ++id) {
     pair.remote.post(Receive{}, id);
     std::optional<Error> refusal;

@@ -199,7 +199,7 @@ TEST(CompletionRoom, IsReservedByQueuePairsAndGivenBack) {
 TEST(CompletionRoom, ThatDoesNotSufficeIsRefusedWithBothNumbers) {
   Bench bench;
   CompletionQueue small = completion_queue(bench.domain.context(), 20);
-  bench.options.send_queue = small;
+  bench.options.send_completions = small;
   bench.options.max_send_requests = small.depth() + 1;
   const auto result = QueuePair::prepare(bench.options);
   ASSERT_TRUE(fails_with(result, Errc::limit_exceeded));
@@ -215,8 +215,8 @@ TEST(CompletionRoom, OfADestroyedQueuePairCanBeUsedAgain) {
   const QueuePairLimits limits = prepared->limits();
   CompletionQueue exact = completion_queue(bench.domain.context(),
                                            limits.max_send_requests + limits.max_receive_requests);
-  bench.options.send_queue = exact;
-  bench.options.receive_queue = exact;
+  bench.options.send_completions = exact;
+  bench.options.receive_completions = exact;
   for (int round = 0; round < 3; ++round) {
     prepared = require(QueuePair::prepare(bench.options));
     prepared.reset();
@@ -231,8 +231,8 @@ TEST(CompletionRoom, GrowsWhereTheCallerAllowsIt) {
   Bench bench;
   CompletionQueue growing = require(bench.domain.context().create_completion_queue(
       {.depth = 8, .growth = CompletionQueueGrowth::resize}));
-  bench.options.send_queue = growing;
-  bench.options.receive_queue = growing;
+  bench.options.send_completions = growing;
+  bench.options.receive_completions = growing;
   bench.options.max_send_requests = 100;
   bench.options.max_receive_requests = 100;
   const PreparedQueuePair prepared = require(QueuePair::prepare(bench.options));

@@ -182,8 +182,9 @@ TEST(Unsignaled, RequestsCompleteWithTheSignaledOneAfterThem) {
   fill(source.bytes(), test_seed());
   for (std::uint64_t run = 0; run < 6; ++run) {
     for (std::uint64_t i = 0; i < 8; ++i) pair.remote.post(Receive{sink.scatter(i * 64, 64)}, i);
-    for (std::uint64_t i = 0; i < 8; ++i)
-      pair.local.post(Send{source.gather(i * 64, 64), {.signaled = i == 7}}, 10 * run + i);
+    for (std::uint64_t i = 0; i < 7; ++i)
+      pair.local.post_unsignaled(Send{source.gather(i * 64, 64)}, 10 * run + i);
+    pair.local.post(Send{source.gather(7 * 64, 64)}, 10 * run + 7);
     // One completion for eight requests; the next run would find any that came too many.
     ASSERT_TRUE(succeeded_in_order({poll_one(pair.local.sends)}, 10 * run + 7));
     ASSERT_TRUE(succeeded_in_order(poll_many(pair.remote.receives, 8), 0));
@@ -196,7 +197,7 @@ TEST(Unsignaled, RequestThatFailsCompletesAllTheSame) {
   ConnectedPair pair;
   Buffer source = require(pair.domain.allocate(64));
   ExposedMemory target(pair.domain, 64, Access::remote_read);
-  pair.local.post(Write{source.gather(), target.remote(), {.signaled = false}}, 5);
+  pair.local.post_unsignaled(Write{source.gather(), target.remote()}, 5);
   const Completion failed = poll_one(pair.local.sends);
   EXPECT_EQ(failed.status(), WorkStatus::remote_access);
   EXPECT_EQ(failed.id(), WrId{5});

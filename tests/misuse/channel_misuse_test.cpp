@@ -5,6 +5,7 @@
 //         case asks for; elsewhere it survives, and nobody says a word. That a compiler refuses a
 //         case is shown by tests/compile_fail; here, that the case expects just what the table
 //         says.
+// Covers: channel/flight.cpp
 #include <gtest/gtest.h>
 
 #include <algorithm>

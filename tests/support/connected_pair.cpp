@@ -30,7 +30,7 @@ PreparedSide prepare(const ProtectionDomain& domain, const PairOptions& options,
   if (change) change(wanted);
   auto prepared = require(QueuePair::prepare(wanted));
   // The change may have put the queue pair on completion queues of its own.
-  return {wanted.send_queue, wanted.receive_queue, std::move(prepared)};
+  return {wanted.send_completions, wanted.receive_completions, std::move(prepared)};
 }
 
 std::pair<Side, Side> connect(const ProtectionDomain& domain, const PairOptions& options) {
@@ -80,8 +80,8 @@ QueuePairOptions queue_pair_options(const ProtectionDomain& domain, const Comple
   const bool atomics = domain.context().capabilities().atomics;
   return {
       .domain = domain,
-      .send_queue = sends,
-      .receive_queue = receives,
+      .send_completions = sends,
+      .receive_completions = receives,
       .access = atomics ? kRemoteAccess : kRemoteAccess.without(Access::remote_atomic),
       .max_send_requests = 16,
       .max_receive_requests = 16,

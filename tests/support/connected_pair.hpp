@@ -41,6 +41,10 @@ struct Side {
   void post(const Work& work, std::uint64_t id, Where where = Where::current()) {
     require(unsafe::post(queue_pair, work, WrId{id}), where);
   }
+  template <class Work>
+  void post_unsignaled(const Work& work, std::uint64_t id, Where where = Where::current()) {
+    require(unsafe::post(queue_pair, work, WrId{id}, unsafe::Signal::none), where);
+  }
 };
 
 class ConnectedPair {

@@ -27,8 +27,8 @@ QueuePairOptions options_for(const ProtectionDomain& domain, const CompletionQue
   const bool atomics = domain.context().capabilities().atomics;
   return {
       .domain = domain,
-      .send_queue = queue,
-      .receive_queue = queue,
+      .send_completions = queue,
+      .receive_completions = queue,
       .access = atomics ? kRemoteAccess : kRemoteAccess.without(Access::remote_atomic),
   };
 }

@@ -54,15 +54,20 @@ class Flight;
 /// queue completes in any order, and needs one per slot. The name shows in reports; it is copied.
 class Queue {
  public:
+  /// One that is never posted to.
+  constexpr Queue() noexcept = default;
   explicit Queue(const char* name) noexcept;
-  ~Queue();
+  constexpr ~Queue() {
+    if (state_ != nullptr) release();
+  }
   Queue(const Queue&) = delete;
   Queue& operator=(const Queue&) = delete;
 
  private:
   friend void posted(Queue&, Flight&, Direction, std::span<const Range>,
                      const std::source_location&) noexcept;
-  detail::QueueState* state_;
+  void release() noexcept;
+  detail::QueueState* state_ = nullptr;
 };
 
 /// One per operation slot, used again and again. It remembers what the operation in flight covers.
@@ -113,6 +118,7 @@ inline constexpr bool kModelled = false;
 
 class Queue {
  public:
+  constexpr Queue() noexcept = default;
   explicit Queue(const char*) noexcept {}
   ~Queue() = default;
   Queue(const Queue&) = delete;

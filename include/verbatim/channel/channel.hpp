@@ -25,37 +25,25 @@
 #include <stop_token>
 #include <utility>
 
+#include "verbatim/channel/canceller.hpp"
 #include "verbatim/channel/channel_options.hpp"
+#include "verbatim/channel/detail/last_result.hpp"
+#include "verbatim/channel/detail/owned.hpp"
+#include "verbatim/channel/detail/scope_run.hpp"
+#include "verbatim/channel/detail/slots.hpp"
 #include "verbatim/channel/pending.hpp"
 #include "verbatim/channel/scope.hpp"
 
 namespace verbatim {
 
+class PreparedChannel;
+
 namespace detail {
 struct Rendezvous;
 }
 
-/// Which bytes of a buffer an owned operation uses.
-struct ByteRange {
-  std::size_t offset = 0;
-  std::size_t length = std::dynamic_extent;  ///< Default: to the end.
-};
-
 /// What Channel::ready_record() gives: a fixed number of bytes, for any carrier.
 using ReadyRecord = std::array<std::byte, 24>;
-
-/// Ends a channel from any thread, at any time, also after the channel is gone.
-class Canceller {
- public:
-  /// The channel ends as if a deadline had passed, with `cancelled` as its cause: the thread that
-  /// uses it does that at its next call, or at once if it waits.
-  void cancel() const noexcept;
-
- private:
-  friend class Channel;
-  explicit Canceller(std::shared_ptr<detail::Interrupt> interrupt) noexcept;
-  std::shared_ptr<detail::Interrupt> interrupt_;
-};
 
 class Channel {
  public:
@@ -101,8 +89,8 @@ class Channel {
   [[nodiscard]] VERBATIM_HOT Result<Completion> run(
       const Work& work, Timeout limit = kChannelTimeout,
       std::source_location where = std::source_location::current()) noexcept {
-    detail::ChannelState& state = *state_;
-    const detail::Ticket ticket = state.post(work, detail::SlotState::flying, where);
+    detail::ChannelCore& state = *state_;
+    const detail::Ticket ticket = state.post(work, {detail::SlotState::flying, where});
     if (ticket.refused()) [[unlikely]]
       return std::unexpected(state.refusal(ticket.id));
     Completion completion;
@@ -118,79 +106,69 @@ class Channel {
   [[nodiscard]] VERBATIM_HOT Pending<Buffer> send(
       Buffer buffer, ByteRange range = {}, SendOptions options = {},
       std::source_location where = std::source_location::current()) {
-    const detail::Ticket ticket =
-        state_->post(Send{gather(buffer, range, where), options}, detail::SlotState::flying, where);
-    return {*state_, ticket, std::move(buffer)};
+    return own(Send{detail::gather(buffer, range, where), options}, std::move(buffer), where);
   }
   [[nodiscard]] VERBATIM_HOT Pending<Buffer> receive(
       Buffer buffer, ByteRange range = {},
       std::source_location where = std::source_location::current()) {
-    const detail::Ticket ticket =
-        state_->post(Receive{scatter(buffer, range, where)}, detail::SlotState::flying, where);
-    return {*state_, ticket, std::move(buffer)};
+    return own(Receive{detail::scatter(buffer, range, where)}, std::move(buffer), where);
   }
   [[nodiscard]] VERBATIM_HOT Pending<Buffer> write(
       Buffer buffer, WriteTarget to, ByteRange range = {}, WriteOptions options = {},
       std::source_location where = std::source_location::current()) {
-    const detail::Ticket ticket = state_->post(Write<1>{gather(buffer, range, where), to, options},
-                                               detail::SlotState::flying, where);
-    return {*state_, ticket, std::move(buffer)};
+    return own(Write<1>{detail::gather(buffer, range, where), to, options}, std::move(buffer),
+               where);
   }
   [[nodiscard]] VERBATIM_HOT Pending<Buffer> read(
       Buffer buffer, ReadSource from, ByteRange range = {}, ReadOptions options = {},
       std::source_location where = std::source_location::current()) {
-    const detail::Ticket ticket = state_->post(
-        Read<1>{scatter(buffer, range, where), from, options}, detail::SlotState::flying, where);
-    return {*state_, ticket, std::move(buffer)};
+    return own(Read<1>{detail::scatter(buffer, range, where), from, options}, std::move(buffer),
+               where);
   }
   // Of several buffers, whole, as one message.
   template <std::size_t N>
   [[nodiscard]] Pending<std::array<Buffer, N>> send(
       std::array<Buffer, N> buffers, SendOptions options = {},
       std::source_location where = std::source_location::current()) {
-    const detail::Ticket ticket = state_->post(Send<N>{gather_all(buffers, where), options},
-                                               detail::SlotState::flying, where);
-    return {*state_, ticket, std::move(buffers)};
+    return own(Send<N>{detail::gather_all(buffers, where), options}, std::move(buffers), where);
   }
   template <std::size_t N>
   [[nodiscard]] Pending<std::array<Buffer, N>> receive(
       std::array<Buffer, N> buffers, std::source_location where = std::source_location::current()) {
-    const detail::Ticket ticket =
-        state_->post(Receive<N>{scatter_all(buffers, where)}, detail::SlotState::flying, where);
-    return {*state_, ticket, std::move(buffers)};
+    return own(Receive<N>{detail::scatter_all(buffers, where)}, std::move(buffers), where);
   }
 
   /// Many operations on borrowed memory; the table of outcomes is in scope.hpp. The closure takes
   /// a Scope& and returns nothing, a value, or a Result.
   template <class F>
-  auto scope(F&& body) {
-    return run_scope(body, false, std::source_location::current());
+  [[nodiscard]] auto scope(F&& body, std::source_location where = std::source_location::current()) {
+    return detail::ScopeRun::run(usable(where), body, false, where);
   }
   /// As scope(), but the closure waits for every handle itself: one that it leaves is a programming
   /// error, whatever became of the work, unless the closure fails or throws. Detached work has no
   /// handle: the scope waits for it, as ever.
   template <class F>
-  auto manual_scope(F&& body, std::source_location where = std::source_location::current()) {
-    return run_scope(body, true, where);
+  [[nodiscard]] auto manual_scope(F&& body,
+                                  std::source_location where = std::source_location::current()) {
+    return detail::ScopeRun::run(usable(where), body, true, where);
   }
 
-  /// Takes what has completed into the operations' slots; how many there were. Never waits. Waits
-  /// and polls of operations do the same by themselves.
+  /// Takes what has completed into the operations' slots. Never waits. How many results have come
+  /// since the last poll(): also those that another call of this channel found while it waited.
   [[nodiscard]] Result<std::size_t> poll() noexcept;
-  /// For epoll: readable when poll() has something to do. Armed by this call and by each poll().
+  /// For epoll: readable when poll() has something to do or to tell. Armed by this call and by each
+  /// poll().
   [[nodiscard]] Result<int> fd() noexcept;
 
   /// Why the channel takes no more work; empty while it does.
-  [[nodiscard]] const std::optional<Error>& cause() const noexcept { return owned().cause; }
-  [[nodiscard]] const QueuePairLimits& limits() const noexcept {
-    return owned().queue_pair->limits();
-  }
-  [[nodiscard]] const Agreement& agreement() const noexcept {
-    return owned().queue_pair->agreement();
-  }
-  [[nodiscard]] const ProtectionDomain& domain() const noexcept { return owned().domain; }
+  [[nodiscard]] const std::optional<Error>& cause() const noexcept;
+  [[nodiscard]] const QueuePairLimits& limits() const noexcept;
+  [[nodiscard]] const Agreement& agreement() const noexcept;
+  [[nodiscard]] const ProtectionDomain& domain() const noexcept;
   [[nodiscard]] std::uint32_t free_sends() const noexcept;  ///< Posts until `would_block`.
   [[nodiscard]] std::uint32_t free_receives() const noexcept;
+  /// Messages that came into receives whose Pending was dropped: nobody has seen them.
+  [[nodiscard]] std::uint64_t dropped_messages() const noexcept;
 
   /// The ready phase, for callers who carry endpoints themselves (Listener and dial() do it too):
   /// after connect() each side carries its ready_record() to the other, and sends nothing before
@@ -206,7 +184,7 @@ class Channel {
   /// as it was.
   [[nodiscard]] Result<void> confirm(std::span<const std::byte> peer_record) const noexcept;
 
-  [[nodiscard]] Canceller canceller() const noexcept { return Canceller{owned().interrupt}; }
+  [[nodiscard]] Canceller canceller() const noexcept;
   void cancel() const noexcept { canceller().cancel(); }
   /// The channel ends when a stop is requested.
   void cancel_on(const std::stop_token& token);
@@ -227,144 +205,36 @@ class Channel {
   /// sequence number and nonce. `busy` while results were not taken, or it has not ended;
   /// `device_failed` if the device or the completion queue is. A cancel or a stop request from
   /// before counts no more; for the next, cancellers stay good, and cancel_on() is called anew.
-  [[nodiscard]] Result<class PreparedChannel> recycle() &&;
+  [[nodiscard]] Result<PreparedChannel> recycle() &&;
 
-  Channel(Channel&& other) noexcept : state_(std::exchange(other.state_, nullptr)) {}
+  Channel(Channel&& other) noexcept : state_(std::exchange(other.state_, &detail::gone_channel)) {}
   Channel& operator=(Channel&& other) noexcept;
   ~Channel() {
-    if (state_ != nullptr) release(state_);
+    if (state_ != &detail::gone_channel) release(*state_);
   }
 
  private:
   friend class PreparedChannel;
-  friend struct UnsafeChannel;
   friend struct detail::Rendezvous;
-  explicit Channel(detail::ChannelState* state) noexcept : state_(state) {}
-  static void release(detail::ChannelState* state) noexcept;
-  /// Posting and scopes take state_ as it is: they would pay for the question.
-  [[nodiscard]] detail::ChannelState& owned() const {
-    check(state_ != nullptr, "Channel: used after it was moved from");
+  explicit Channel(detail::ChannelCore& state) noexcept : state_(&state) {}
+  static void release(detail::ChannelCore& state) noexcept;
+
+  template <class Work, class Owner>
+  VERBATIM_HOT Pending<Owner> own(const Work& work, Owner&& owner, std::source_location where) {
+    const detail::Ticket ticket = state_->post(work, {detail::SlotState::flying, where});
+    return {*state_, ticket, std::move(owner)};
+  }
+  /// Posts need not ask: one that was moved from has no free slots.
+  [[nodiscard]] detail::ChannelCore& usable(std::source_location where) const {
+    check(state_ != &detail::gone_channel, "Channel: used after it was moved from", where);
     return *state_;
   }
+  /// All of it.
+  [[nodiscard]] detail::ChannelState& whole() const;
 
-  static GatherElement gather(const Buffer& buffer, ByteRange range, Buffer::Where where) {
-    check_unseen(buffer, where);
-    return range.length == std::dynamic_extent && range.offset == 0
-               ? UnsafeAccess::whole<GatherElement>(buffer)
-               : buffer.gather(range.offset, range.length, where);
-  }
-  static ScatterElement scatter(Buffer& buffer, ByteRange range, Buffer::Where where) {
-    check_unseen(buffer, where);
-    return range.length == std::dynamic_extent && range.offset == 0
-               ? UnsafeAccess::whole<ScatterElement>(buffer)
-               : buffer.scatter(range.offset, range.length, where);
-  }
-  static void check_unseen(const Buffer& buffer, Buffer::Where where) {
-    const detail::BufferBlock* const block = UnsafeAccess::block(buffer);
-    check(block != nullptr, "Channel: the buffer was moved away before", where);
-    check(block->views == 0, "Channel: the buffer is posted while with() looks at it", where);
-  }
-  template <std::size_t N>
-  static std::array<GatherElement, N> gather_all(const std::array<Buffer, N>& buffers,
-                                                 Buffer::Where where) {
-    return [&]<std::size_t... I>(std::index_sequence<I...>) {
-      return std::array<GatherElement, N>{gather(buffers[I], {}, where)...};
-    }(std::make_index_sequence<N>{});
-  }
-  template <std::size_t N>
-  static std::array<ScatterElement, N> scatter_all(std::array<Buffer, N>& buffers,
-                                                   Buffer::Where where) {
-    return [&]<std::size_t... I>(std::index_sequence<I...>) {
-      return std::array<ScatterElement, N>{scatter(buffers[I], {}, where)...};
-    }(std::make_index_sequence<N>{});
-  }
-
-  template <class F>
-  auto run_scope(F& body, bool manual, std::source_location where) {
-    using Returned = std::invoke_result_t<F&, Scope&>;
-    static_assert(!detail::kHoldsHandle<std::remove_cv_t<Returned>>,
-                  "verbatim: the closure of a scope returns an Operation or the Scope: it would "
-                  "outlive the scope");
-    using Parts = detail::ScopeReturn<std::remove_cvref_t<Returned>>;
-    using Value = typename Parts::Value;
-    using Failure = typename Parts::Failure;
-    using Outcome = ScopeResult<Value, Failure>;
-    Scope scope{*state_};
-    if constexpr (std::is_void_v<Returned>) {
-      Scope::run(body, scope);
-      return leave<Outcome, Failure>(scope, nullptr, manual, where);
-    } else {
-      auto returned = Scope::run(body, scope);
-      if constexpr (Parts::kIsResult) {
-        Failure* const failure = returned ? nullptr : &returned.error();
-        auto left = leave<ScopeResult<void, Failure>, Failure>(scope, failure, manual, where);
-        if (!left) [[unlikely]]
-          return Outcome{std::unexpect, std::move(left.error())};
-        if constexpr (std::is_void_v<Value>)
-          return Outcome{};
-        else
-          return Outcome{std::move(*returned)};
-      } else {
-        auto left = leave<ScopeResult<void, Failure>, Failure>(scope, nullptr, manual, where);
-        if (!left) [[unlikely]]
-          return Outcome{std::unexpect, std::move(left.error())};
-        return Outcome{std::move(returned)};
-      }
-    }
-  }
-  template <class Outcome, class Failure>
-  static Outcome leave(Scope& scope, Failure* failure, bool manual, std::source_location where) {
-    const std::uint32_t left = scope.state_.handles;
-    scope.finish();
-    if (manual && left != 0 && failure == nullptr) [[unlikely]]
-      contract_violated("manual_scope(): operations were not waited for", left, 0, where);
-    if (failure != nullptr || scope.state_.failures != nullptr) [[unlikely]] {
-      ScopeError<Failure> error;
-      if (failure != nullptr) error.closure = std::move(*failure);
-      if (scope.state_.failures != nullptr) error.operations = std::move(*scope.state_.failures);
-      return Outcome{std::unexpect, std::move(error)};
-    }
-    return Outcome{};
-  }
-
-  detail::ChannelState* state_;
+  detail::ChannelCore* state_;
 };
-
-/// A channel before it has a peer.
-class PreparedChannel {
- public:
-  /// Makes the queues. Receives may be posted from then on.
-  [[nodiscard]] static Result<PreparedChannel> create(const ProtectionDomain& domain,
-                                                      const ChannelOptions& options = {});
-
-  /// What the peer needs; carry it there.
-  [[nodiscard]] const Endpoint& endpoint() const noexcept;
-  /// Before connect(), so that the peer's first message finds a receive.
-  [[nodiscard]] Pending<Buffer> receive(
-      Buffer buffer, ByteRange range = {},
-      std::source_location where = std::source_location::current());
-
-  /// Agrees with the peer. Local only: the peer may not be ready yet, and what is sent before it
-  /// is, is retried for the ack timeout. If the endpoints are incompatible nothing was changed.
-  [[nodiscard]] Result<Channel> connect(const Endpoint& peer) &&;
-
-  PreparedChannel(PreparedChannel&& other) noexcept
-      : state_(std::exchange(other.state_, nullptr)) {}
-  PreparedChannel& operator=(PreparedChannel&& other) noexcept;
-  ~PreparedChannel();
-
- private:
-  friend class Channel;
-  explicit PreparedChannel(detail::ChannelState* state) noexcept : state_(state) {}
-  [[nodiscard]] detail::ChannelState& owned() const {
-    check(state_ != nullptr, "PreparedChannel: used after it was connected or moved from");
-    return *state_;
-  }
-  detail::ChannelState* state_;
-};
-
-/// Two channels of this process, connected to each other.
-[[nodiscard]] Result<std::pair<Channel, Channel>> connect_pair(const ProtectionDomain& domain,
-                                                               const ChannelOptions& options = {});
 
 }  // namespace verbatim
+
+#include "verbatim/channel/prepared_channel.hpp"  // The other way round: what recycle() returns.

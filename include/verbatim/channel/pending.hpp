@@ -21,9 +21,24 @@
 #include <type_traits>
 #include <utility>
 
-#include "verbatim/channel/operation_core.hpp"
+#include "verbatim/base/annotations.hpp"
+#include "verbatim/channel/channel_options.hpp"
+#include "verbatim/channel/detail/last_result.hpp"
+#include "verbatim/channel/detail/slots.hpp"
 
 namespace verbatim {
+
+namespace detail {
+/// How much of what a dropped handle owned is kept beside its slot; more goes to the heap.
+inline constexpr std::size_t kOrphanBytes = 56;
+/// The handle is dropped: the slot keeps the buffer if the device has it. False: the device could
+/// not be stopped, and the caller must never free the buffer.
+VERBATIM_COLD [[nodiscard]] bool abandon(ChannelCore& channel, Slot& slot, void* buffer,
+                                         void (*move)(void* to, void* from) noexcept,
+                                         void (*destroy)(void*) noexcept) noexcept;
+/// Keeps an object that the device may still use. It is never given back.
+VERBATIM_COLD void quarantine(void* kept, std::size_t buffers = 1) noexcept;
+}  // namespace detail
 
 /// Buffers that this process keeps for ever, because a device could not be stopped.
 [[nodiscard]] std::size_t quarantined_buffers() noexcept;
@@ -77,7 +92,7 @@ class VERBATIM_CONSUMABLE
     Completion completion;
     if (slot.id != id || !channel_->arrived(slot, id, completion)) [[unlikely]] {
       if ((id & detail::kRefused) != 0)  // Its channel may be gone.
-        return {std::move(buffer_), std::unexpected(detail::ChannelState::refusal(id))};
+        return {std::move(buffer_), std::unexpected(detail::ChannelCore::refusal(id))};
       if (!channel_->await(slot, id, limit, detail::Memory::owned)) {
         if (detail::last_result.unproven) [[unlikely]]
           keep_for_ever(std::move(buffer_));
@@ -91,22 +106,22 @@ class VERBATIM_CONSUMABLE
  private:
   friend class Channel;
   friend class PreparedChannel;
-  Pending(detail::ChannelState& channel, detail::Ticket ticket, B buffer) noexcept
+  Pending(detail::ChannelCore& channel, detail::Ticket ticket, B buffer) noexcept
       : channel_(&channel), slot_(ticket.slot), id_(ticket.id), buffer_(std::move(buffer)) {}
 
   // Static, and given the parts: a call on `this` would force every Pending into memory.
-  VERBATIM_COLD static void drop(detail::ChannelState& channel, detail::Slot& slot,
+  VERBATIM_COLD static void drop(detail::ChannelCore& channel, detail::Slot& slot,
                                  B buffer) noexcept {
     bool safe = false;
-    if constexpr (sizeof(B) <= detail::Orphan::kBytes) {
-      safe = channel.abandon(
-          slot, &buffer,
+    if constexpr (sizeof(B) <= detail::kOrphanBytes) {
+      safe = detail::abandon(
+          channel, slot, &buffer,
           [](void* to, void* from) noexcept { new (to) B(std::move(*static_cast<B*>(from))); },
           [](void* kept) noexcept { static_cast<B*>(kept)->~B(); });
     } else {
       auto boxed = std::make_unique<B>(std::move(buffer));
-      safe = channel.abandon(
-          slot, &boxed,
+      safe = detail::abandon(
+          channel, slot, &boxed,
           [](void* to, void* from) noexcept {
             new (to) std::unique_ptr<B>(std::move(*static_cast<std::unique_ptr<B>*>(from)));
           },
@@ -124,7 +139,7 @@ class VERBATIM_CONSUMABLE
     detail::quarantine(new B(std::move(buffer)));
   }
 
-  detail::ChannelState* channel_;
+  detail::ChannelCore* channel_;
   detail::Slot* slot_;
   std::uint64_t id_;
   B buffer_;

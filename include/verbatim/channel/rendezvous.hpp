@@ -36,6 +36,8 @@
 #include "verbatim/base/error.hpp"
 #include "verbatim/channel/admission.hpp"
 #include "verbatim/channel/channel.hpp"
+#include "verbatim/channel/detail/file_descriptor.hpp"
+#include "verbatim/channel/prepared_channel.hpp"
 
 namespace verbatim {
 

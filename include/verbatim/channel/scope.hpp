@@ -35,13 +35,43 @@
 #include <vector>
 
 #include "verbatim/base/check.hpp"
-#include "verbatim/channel/operation_core.hpp"
+#include "verbatim/channel/channel_options.hpp"
+#include "verbatim/channel/detail/batch.hpp"
+#include "verbatim/channel/detail/closure_frame.hpp"
+#include "verbatim/channel/detail/last_result.hpp"
+#include "verbatim/channel/detail/slots.hpp"
+#include "verbatim/channel/scope_error.hpp"
 
 namespace verbatim {
 
 namespace detail {
-/// Only a name, for a warning of g++ to mention: see Scope::show_compiler(). Never written.
-inline const void* must_outlive_the_scope = nullptr;
+class ScopeRun;
+
+/// What a scope still has to see. Posts that were refused count as handles: each is waited for, or
+/// is a failure of the scope.
+struct ScopeCount {
+  std::uint32_t handles = 0;
+  std::uint32_t detached = 0;
+};
+struct ScopeState : ScopeCount {
+  bool failed = false;
+  [[nodiscard]] bool busy() const noexcept {
+    return std::bit_cast<std::uint64_t>(static_cast<const ScopeCount&>(*this)) != 0;
+  }
+};
+
+// What a scope does besides posting (src/channel/scope.cpp).
+/// Waits for all that is left. What failed is kept for take_failures().
+void finish_scope(ChannelCore& channel, ScopeState& scope) noexcept;
+/// After a detached post was refused: takes completions until it is worth trying again. `since`:
+/// when the first look found none, for all tries together. False: the scope has the error.
+VERBATIM_COLD bool make_room(ChannelCore& channel, OperationQueue& queue, std::uint64_t refused,
+                             ScopeState& scope,
+                             std::chrono::steady_clock::time_point& since) noexcept;
+/// The result of an operation that did not succeed; it counts no longer.
+VERBATIM_COLD Error take_failed(ChannelCore& channel, std::uint64_t id) noexcept;
+VERBATIM_COLD std::vector<ScopeFailure> take_failures(ChannelCore& channel,
+                                                      ScopeState& scope) noexcept;
 }  // namespace detail
 
 /// A posted operation of a scope. Copyable and small; a stale one is told so.
@@ -51,19 +81,9 @@ class [[nodiscard("wait() for it, or use post_detached()")]] Operation {
 
  private:
   friend class Scope;
-  friend struct UnsafeChannel;
   explicit Operation(std::uint64_t id) noexcept : id_(id) {}
   std::uint64_t id_;
 };
-
-/// Why a scope failed. At least one of the two is there.
-template <class E>
-struct ScopeError {
-  std::optional<E> closure{};       ///< What the closure returned.
-  std::vector<Error> operations{};  ///< What nobody waited for, and failed.
-};
-template <class T, class E = Error>
-using ScopeResult = std::expected<T, ScopeError<E>>;
 
 class Scope {
  public:
@@ -75,11 +95,11 @@ class Scope {
   template <class Work>
   VERBATIM_HOT Operation post(const Work& work,
                               std::source_location where = std::source_location::current()) {
-    const void* const memory = UnsafeAccess::first_memory(work);
-    check_frame(work, where);
+    const void* const memory = detail::first_memory(work);
+    frame_.check(work, where);
     const Operation posted{
-        channel_.post(work, detail::SlotState::flying, where, &state_, &state_.handles).id};
-    show_compiler(memory);
+        channel_.post(work, {detail::SlotState::flying, where, &state_, &state_.handles}).id};
+    frame_.show_compiler(memory);
     return posted;
   }
   /// All of it with one doorbell and one signal. One handle, whose result is the first failure; if
@@ -91,12 +111,11 @@ class Scope {
                               std::source_location where = std::source_location::current()) {
     using Work = std::ranges::range_value_t<Works>;
     const std::span<const Work> works{all};
-    const void* const memory = works.empty() ? nullptr : UnsafeAccess::first_memory(*works.data());
-    const detail::Ticket ticket = channel_.post_batch(
-        works, &state_, where, [&](const Work& work) { check_frame(work, where); });
-    if (!ticket.refused()) [[likely]]
-      ++state_.handles;
-    show_compiler(memory);
+    const void* const memory = works.empty() ? nullptr : detail::first_memory(*works.data());
+    const detail::Ticket ticket = detail::post_batch(
+        channel_, works, {detail::SlotState::batch, where, &state_, &state_.handles},
+        [&](const Work& work) { frame_.check(work, where); });
+    frame_.show_compiler(memory);
     return Operation{ticket.id};
   }
   /// For work that nobody waits for by itself: the scope waits for all of it and reports failures.
@@ -104,17 +123,17 @@ class Scope {
   template <class Work>
   VERBATIM_HOT void post_detached(const Work& work,
                                   std::source_location where = std::source_location::current()) {
-    const void* const memory = UnsafeAccess::first_memory(work);
-    check_frame(work, where);
+    const void* const memory = detail::first_memory(work);
+    frame_.check(work, where);
     std::chrono::steady_clock::time_point since{};
     for (;;) {
       const detail::Ticket ticket =
-          channel_.post(work, detail::SlotState::detached, where, &state_, &state_.detached);
+          channel_.post(work, {detail::SlotState::detached, where, &state_, &state_.detached});
       if (!ticket.refused()) [[likely]]
         break;
-      if (!channel_.make_room(queue_of(work), ticket.id, state_, since)) return;
+      if (!detail::make_room(channel_, queue_of(work), ticket.id, state_, since)) return;
     }
-    show_compiler(memory);
+    frame_.show_compiler(memory);
   }
 
   /// Waits for the operation and takes its result. A second time it is `stale`.
@@ -124,7 +143,7 @@ class Scope {
     detail::Slot& slot = channel_.slot(operation.id_);
     if (!channel_.arrived(slot, operation.id_, completion)) [[unlikely]] {
       if (!channel_.await(slot, operation.id_, limit, detail::Memory::borrowed))
-        return std::unexpected(failed(operation));
+        return std::unexpected(detail::take_failed(channel_, operation.id_));
       completion = detail::last_result.completion;
     }
     --slot.scope->handles;  // Perhaps of a scope around this one.
@@ -145,8 +164,8 @@ class Scope {
                                       Timeout limit = kChannelTimeout) noexcept;
 
  private:
-  friend class Channel;
-  explicit Scope(detail::ChannelState& channel) noexcept : channel_(channel) {
+  friend class detail::ScopeRun;
+  explicit Scope(detail::ChannelCore& channel) noexcept : channel_(channel) {
     ++channel.open_scopes;
   }
   ~Scope() {
@@ -156,97 +175,20 @@ class Scope {
 
   void finish() noexcept {
     if (state_.busy()) [[unlikely]]
-      channel_.finish(state_);
-  }
-  VERBATIM_COLD Error failed(Operation operation) noexcept {
-    if (operation.posted() && detail::last_result.error.code != Errc::stale)
-      --channel_.slot(operation.id_).scope->handles;
-    return detail::last_result.error;
+      detail::finish_scope(channel_, state_);
   }
   template <SendWork Work>
   detail::OperationQueue& queue_of(const Work&) noexcept {
-    return channel_.send_queue;
+    return channel_.sends;
   }
   template <std::size_t N>
   detail::OperationQueue& queue_of(const Receive<N>&) noexcept {
-    return channel_.receive_queue;
-  }
-
-  // Memory between here and the frame that called the closure dies before the scope is over.
-  template <class Work>
-  VERBATIM_HOT void check_frame(const Work& work, std::source_location where) const {
-    for (const ibv_sge& element : UnsafeAccess::elements_of(work)) {
-      // Heap and static memory lie below the stack, mostly: one compare for them. Locals may lie on
-      // a stack of AddressSanitizer's own: it has to be asked.
-      if (VERBATIM_ASAN || (element.addr >= stack_pointer() && element.addr < frame_)) [[unlikely]]
-        check_local(element.addr, where);
-    }
-  }
-  /// Lets g++ -Wall (-Wdangling-pointer), from -O1 on, see that the address of a local of the
-  /// closure is kept, if the post is the last thing that the closure does: g++ does not look behind
-  /// a later call. It costs nothing: the frame's address is no constant, but g++ decides that only
-  /// after it has warned. clang does not find this; check_frame() does, whoever compiled.
-  VERBATIM_HOT void show_compiler([[maybe_unused]] const void* memory) const noexcept {
-#if defined(__GNUC__) && !defined(__clang__)
-    if (__builtin_constant_p(frame_)) detail::must_outlive_the_scope = memory;
-#endif
-  }
-  VERBATIM_HOT static std::uintptr_t stack_pointer() noexcept {
-    std::uintptr_t here;
-#if defined(__x86_64__)
-    asm("mov %%rsp, %0" : "=r"(here));
-#elif defined(__aarch64__)
-    asm("mov %0, sp" : "=r"(here));
-#else
-    here = ~std::uintptr_t{0};  // Not checked.
-#endif
-    return here;
-  }
-  VERBATIM_COLD void check_local(std::uint64_t address, std::source_location where) const;
-
-  /// Calls the closure from a frame of its own: its locals lie below that, everybody else's above.
-  template <class F>
-  [[gnu::noinline]] static decltype(auto) run(F& body, Scope& scope) {
-    scope.frame_ = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
-#if VERBATIM_ASAN
-    // AddressSanitizer places a frame of its own stack a few calls below where it would have been.
-    scope.frame_ = reinterpret_cast<std::uintptr_t>(__builtin_alloca(1024));
-#endif
-    return std::invoke(body, scope);
+    return channel_.receives;
   }
 
   detail::ScopeState state_;  // First: slots point at it.
-  detail::ChannelState& channel_;
-  std::uintptr_t frame_;  // From run() on, which is before anybody sees the scope.
+  detail::ChannelCore& channel_;
+  detail::ClosureFrame frame_;
 };
-
-namespace detail {
-template <class T>
-inline constexpr bool kHoldsHandle = false;
-template <>
-inline constexpr bool kHoldsHandle<Operation> = true;
-template <>
-inline constexpr bool kHoldsHandle<Scope> = true;
-template <class T>
-inline constexpr bool kHoldsHandle<T*> = kHoldsHandle<std::remove_cv_t<T>>;
-template <class T>
-inline constexpr bool kHoldsHandle<T&> = kHoldsHandle<std::remove_cv_t<T>>;
-template <template <class...> class Outer, class... Inner>
-inline constexpr bool kHoldsHandle<Outer<Inner...>> =
-    (kHoldsHandle<std::remove_cv_t<Inner>> || ...);
-
-template <class T>
-struct ScopeReturn {  // A plain value, or nothing.
-  using Value = T;
-  using Failure = Error;
-  static constexpr bool kIsResult = false;
-};
-template <class T, class E>
-struct ScopeReturn<std::expected<T, E>> {
-  using Value = T;
-  using Failure = E;
-  static constexpr bool kIsResult = true;
-};
-}  // namespace detail
 
 }  // namespace verbatim

@@ -15,8 +15,9 @@
 namespace verbatim {
 
 namespace detail {
+struct Raw;
 struct AddressHandleState;
-}
+}  // namespace detail
 
 struct AddressOptions {
   std::uint8_t port = 1;
@@ -38,7 +39,7 @@ class AddressHandle {
 
  private:
   friend class ProtectionDomain;
-  friend struct UnsafeAccess;
+  friend struct detail::Raw;
   explicit AddressHandle(std::unique_ptr<detail::AddressHandleState> state) noexcept;
   ibv_ah* raw_;
   std::unique_ptr<detail::AddressHandleState> state_;

@@ -35,7 +35,8 @@ class RequestList {
  protected:
   /// Copies the elements that `work` encodes to, so that the request may outlive `work`.
   template <class Work>
-  [[nodiscard]] Result<void> append(const Work& work, std::size_t elements, WrId id) noexcept {
+  [[nodiscard]] Result<void> append(const Work& work, std::size_t elements, WrId id,
+                                    Signal signal = Signal::completion) noexcept {
     if (size_ == Capacity)
       return std::unexpected(Error{.code = Errc::limit_exceeded,
                                    .operation = "batch.add",
@@ -43,9 +44,9 @@ class RequestList {
                                    .value = size_ + 1,
                                    .limit = Capacity});
     if (elements > ElementsPerRequest)
-      return std::unexpected(UnsafeAccess::too_many_elements(elements, ElementsPerRequest));
+      return std::unexpected(detail::too_many_elements(elements, ElementsPerRequest));
     Request& request = requests_[size_];
-    UnsafeAccess::encode(work, request);
+    detail::encode_into(request, work, std::to_underlying(signal));
     request.next = nullptr;
     auto& copies = elements_[size_];
     for (std::size_t i = 0; i < elements; ++i) copies[i] = request.sg_list[i];
@@ -57,20 +58,20 @@ class RequestList {
     return {};
   }
 
-  /// Posts all and empties the list. `call(first, &rejected)` is the verb.
-  template <class Call>
-  Posted submit(const ibv_context* context, const char* operation, Call call) noexcept {
+  /// Posts all and empties the list.
+  template <class Queue>
+  Posted submit(Queue* queue, const char* operation) noexcept {
     if (size_ == 0) return {};
     Request* rejected = nullptr;
     const std::size_t count = std::exchange(size_, 0);
     widest_ = 0;
-    const int failed = call(requests_.data(), &rejected);
+    const int failed = detail::call(queue, requests_.data(), &rejected);
     if (failed == 0) [[likely]]
       return {.accepted = count};
     // A driver that fails without naming the request took none.
     const std::size_t accepted =
         rejected != nullptr ? static_cast<std::size_t>(rejected - requests_.data()) : 0;
-    return {accepted, UnsafeAccess::post_failed(context, operation, failed)};
+    return {accepted, detail::post_failed(queue->context, operation, failed)};
   }
 
   [[nodiscard]] bool fits(std::size_t max_elements) const noexcept {
@@ -78,18 +79,18 @@ class RequestList {
   }
   /// submit() for a list that does not fit the queue: what precedes the request that is too wide
   /// goes, and that request is refused as if by the device, but with the reason.
-  template <class Call>
-  VERBATIM_COLD Posted submit_narrow(const ibv_context* context, const char* operation,
-                                     std::size_t max_elements, Call call) noexcept {
+  template <class Queue>
+  VERBATIM_COLD Posted submit_narrow(Queue* queue, const char* operation,
+                                     std::size_t max_elements) noexcept {
     std::size_t narrow = 0;
     const auto width = [&](std::size_t at) {
       return static_cast<std::size_t>(requests_[at].num_sge);
     };
     while (width(narrow) <= max_elements) ++narrow;
-    const Error refusal = UnsafeAccess::too_many_elements(width(narrow), max_elements);
+    const Error refusal = detail::too_many_elements(width(narrow), max_elements);
     size_ = narrow;
     if (narrow > 0) requests_[narrow - 1].next = nullptr;
-    const Posted posted = submit(context, operation, call);
+    const Posted posted = submit(queue, operation);
     widest_ = 0;  // Also where nothing precedes it, and submit() had nothing to do.
     return posted ? Posted{posted.accepted, refusal} : posted;
   }
@@ -111,19 +112,15 @@ class SendBatch : public RequestList<ibv_send_wr, Capacity, ElementsPerRequest> 
   SendBatch& operator=(const SendBatch&) = delete;
 
   template <SendWork Work>
-  [[nodiscard]] Result<void> add(const Work& work, WrId id) noexcept {
-    const PostShape shape = UnsafeAccess::shape(work);
-    if (!UnsafeAccess::accepts(queue_pair_, shape, UnsafeAccess::end_of_message(queue_pair_)))
-        [[unlikely]]
-      return std::unexpected(UnsafeAccess::refused(queue_pair_, shape));
-    return this->append(work, shape.elements, id);
+  [[nodiscard]] Result<void> add(const Work& work, WrId id,
+                                 Signal signal = Signal::completion) noexcept {
+    const detail::PostLimits& limits = detail::Raw::limits(queue_pair_);
+    const detail::PostShape shape = detail::shape(work, work.options);
+    if (!detail::accepts(limits, shape, limits.end_of_message)) [[unlikely]]
+      return std::unexpected(detail::refused(limits, shape));
+    return this->append(work, shape.elements, id, signal);
   }
-  Posted post() noexcept {
-    ibv_qp* const raw = UnsafeAccess::raw(queue_pair_);
-    return this->submit(raw->context, "ibv_post_send", [raw](auto* first, auto** rejected) {
-      return raw->context->ops.post_send(raw, first, rejected);
-    });
-  }
+  Posted post() noexcept { return this->submit(detail::Raw::of(queue_pair_), detail::kPostSend); }
 
  private:
   QueuePair& queue_pair_;
@@ -144,28 +141,20 @@ class ReceiveBatch : public RequestList<ibv_recv_wr, Capacity, ElementsPerReques
   template <class Queue>
     requires std::same_as<Queue, QueuePair> || std::same_as<Queue, PreparedQueuePair>
   Posted post(Queue& queue_pair) noexcept {
-    ibv_qp* const raw = UnsafeAccess::raw(queue_pair);
-    return submit_fitting(raw->context, "ibv_post_recv", queue_pair.limits().max_receive_elements,
-                          [raw](auto* first, auto** rejected) {
-                            return raw->context->ops.post_recv(raw, first, rejected);
-                          });
+    return submit_fitting(detail::Raw::of(queue_pair), detail::kPostReceive,
+                          queue_pair.limits().max_receive_elements);
   }
   Posted post(SharedReceiveQueue& queue) noexcept {
-    ibv_srq* const raw = UnsafeAccess::raw(queue);
-    return submit_fitting(raw->context, "ibv_post_srq_recv", queue.max_elements(),
-                          [raw](auto* first, auto** rejected) {
-                            return raw->context->ops.post_srq_recv(raw, first, rejected);
-                          });
+    return submit_fitting(detail::Raw::of(queue), detail::kPostSharedReceive, queue.max_elements());
   }
 
  private:
   /// The queue is known only now, and with it how many elements a request may have.
-  template <class Call>
-  Posted submit_fitting(const ibv_context* context, const char* operation, std::size_t max_elements,
-                        Call call) noexcept {
+  template <class Queue>
+  Posted submit_fitting(Queue* queue, const char* operation, std::size_t max_elements) noexcept {
     if (!this->fits(max_elements)) [[unlikely]]
-      return this->submit_narrow(context, operation, max_elements, call);
-    return this->submit(context, operation, call);
+      return this->submit_narrow(queue, operation, max_elements);
+    return this->submit(queue, operation);
   }
 };
 

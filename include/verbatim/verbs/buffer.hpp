@@ -37,6 +37,7 @@ struct BufferBlock {
 
   std::byte* data;
   std::size_t size;
+  std::uint32_t key;                   ///< The region's, beside what the data path reads.
   std::uint32_t views = 0;             ///< How many with() are looking at the bytes.
   bool is_dropped = false;             ///< Its Buffer is gone: the last view frees it.
   std::unique_ptr<Allocation> memory;  // Before region: unmapped after deregistration.
@@ -73,6 +74,8 @@ class VERBATIM_CONSUMABLE Buffer {
   /// False after a move: the buffer is elsewhere.
   [[nodiscard]] explicit operator bool() const noexcept { return block_ != nullptr; }
   [[nodiscard]] std::size_t size() const noexcept { return block_ != nullptr ? block_->size : 0; }
+  /// Whether a with() is looking at the bytes. Not of one that was moved away.
+  [[nodiscard]] bool is_seen() const noexcept { return block_->views != 0; }
 
   /// Calls `use` with the bytes, which are not to be kept beyond the call. Posting the buffer from
   /// inside is a programming error, and is found.
@@ -127,15 +130,22 @@ class VERBATIM_CONSUMABLE Buffer {
 
   /// `size` bytes from `offset` on; the rest of the buffer where `size` is left out.
   VERBATIM_UNCONSUMED_ONLY [[nodiscard]] GatherElement gather(
-      std::size_t offset = 0, std::size_t size = std::dynamic_extent,
+      std::size_t offset, std::size_t size = std::dynamic_extent,
       Where where = Where::current()) const&;
   VERBATIM_UNCONSUMED_ONLY [[nodiscard]] ScatterElement scatter(
-      std::size_t offset = 0, std::size_t size = std::dynamic_extent,
-      Where where = Where::current()) &;
+      std::size_t offset, std::size_t size = std::dynamic_extent, Where where = Where::current()) &;
+  // All of it.
+  VERBATIM_UNCONSUMED_ONLY [[nodiscard]] VERBATIM_HOT GatherElement
+  gather(Where where = Where::current()) const& {
+    return GatherElement{whole(where)};
+  }
+  VERBATIM_UNCONSUMED_ONLY [[nodiscard]] VERBATIM_HOT ScatterElement
+  scatter(Where where = Where::current()) & {
+    return ScatterElement{whole(where)};
+  }
 
  private:
   friend class ProtectionDomain;
-  friend struct UnsafeAccess;
   /// Counts a look at the bytes.
   class View {
    public:
@@ -153,6 +163,13 @@ class VERBATIM_CONSUMABLE Buffer {
 
   explicit Buffer(detail::BufferBlock* block) noexcept : block_(block) {}
   VERBATIM_COLD static void free_block(detail::BufferBlock* block) noexcept;
+  /// Its bounds need no check; that it fits 32 bits does.
+  [[nodiscard]] VERBATIM_HOT ibv_sge whole(Where where) const {
+    check(block_ != nullptr, "Buffer: the buffer was moved away", where);
+    check(block_->size <= UINT32_MAX, "Buffer: too long for one element", where);
+    return {reinterpret_cast<std::uintptr_t>(block_->data),
+            static_cast<std::uint32_t>(block_->size), block_->key};
+  }
   [[nodiscard]] std::span<std::byte> part(std::size_t offset, std::size_t size, Where where) const;
 
   detail::BufferBlock* block_;

@@ -65,7 +65,6 @@ class Completion {
 
  private:
   friend class CompletionQueue;
-  friend struct UnsafeAccess;
   ibv_wc wc_;
 };
 static_assert(sizeof(Completion) == sizeof(ibv_wc));

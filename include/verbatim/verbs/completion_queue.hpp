@@ -35,6 +35,7 @@ class Context;
 class QueuePair;
 
 namespace detail {
+struct Raw;
 struct ContextState;
 struct CompletionQueueState;
 struct QueuePairObject;
@@ -90,7 +91,7 @@ class CompletionQueue {
   friend class Context;
   friend class QueuePair;
   friend struct detail::QueuePairObject;
-  friend struct UnsafeAccess;
+  friend struct detail::Raw;
   friend std::string to_string(const CompletionQueue& queue);
   static constexpr std::size_t kMaxBatch = std::numeric_limits<int>::max();
 

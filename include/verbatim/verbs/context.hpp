@@ -26,8 +26,9 @@ class ProtectionDomain;
 struct CompletionQueueOptions;
 
 namespace detail {
+struct Raw;
 struct ContextState;
-}
+}  // namespace detail
 
 /// What the device offers. Consulted before every optional feature: an absent one is a clear
 /// `unsupported`, never an EINVAL of the driver.
@@ -96,7 +97,7 @@ class Context {
   friend struct detail::ContextState;
   friend class ProtectionDomain;
   friend class CompletionQueue;
-  friend struct UnsafeAccess;
+  friend struct detail::Raw;
   explicit Context(std::shared_ptr<detail::ContextState> state) noexcept;
   std::shared_ptr<detail::ContextState> state_;
 };

@@ -20,6 +20,7 @@
 
 namespace verbatim {
 
+class Buffer;
 class MemoryRegion;
 
 class GatherElement {
@@ -28,7 +29,7 @@ class GatherElement {
 
  private:
   friend class MemoryRegion;
-  friend struct UnsafeAccess;
+  friend class Buffer;
   explicit constexpr GatherElement(ibv_sge sge) noexcept : sge_(sge) {}
   ibv_sge sge_;
 };
@@ -44,7 +45,7 @@ class ScatterElement {
 
  private:
   friend class MemoryRegion;
-  friend struct UnsafeAccess;
+  friend class Buffer;
   explicit constexpr ScatterElement(ibv_sge sge) noexcept : sge_(sge) {}
   ibv_sge sge_;
 };

@@ -28,8 +28,9 @@
 namespace verbatim {
 
 namespace detail {
+struct Raw;
 struct RegionState;
-}
+}  // namespace detail
 
 class MemoryRegion {
  public:
@@ -148,7 +149,7 @@ class MemoryRegion {
 
  private:
   friend class ProtectionDomain;
-  friend struct UnsafeAccess;
+  friend struct detail::Raw;
   static constexpr std::uint64_t kMaxElement = std::numeric_limits<std::uint32_t>::max();
   struct Range {
     std::uint64_t address;

@@ -29,6 +29,7 @@ struct AddressOptions;
 struct SharedReceiveQueueOptions;
 
 namespace detail {
+struct Raw;
 struct Allocation;
 struct DomainState;
 }  // namespace detail
@@ -128,7 +129,7 @@ class ProtectionDomain {
  private:
   friend class Context;
   friend class QueuePair;
-  friend struct UnsafeAccess;
+  friend struct detail::Raw;
   explicit ProtectionDomain(std::shared_ptr<detail::DomainState> state) noexcept;
 
   /// Registration takes a pointer to non-const whatever the access; without local_write the

@@ -32,8 +32,18 @@
 namespace verbatim {
 
 namespace detail {
+struct Raw;
 struct QueuePairObject;
-}
+
+/// What a post is held against.
+struct PostLimits : QueuePairLimits {
+  /// Messages to the peer are shorter than this. 0: there is no peer, and a datagram must be
+  /// addressed; so the check of the length, which is needed anyway, refuses what has no address.
+  std::uint32_t end_of_message = 0;
+  bool reads = false;  ///< The agreement allows reads.
+  bool atomics = false;
+};
+}  // namespace detail
 
 class PreparedQueuePair;
 
@@ -77,17 +87,12 @@ class QueuePair {
 
  private:
   friend class PreparedQueuePair;
-  friend struct UnsafeAccess;
+  friend struct detail::Raw;
   friend std::string to_string(const QueuePair& queue_pair);
   explicit QueuePair(std::unique_ptr<detail::QueuePairObject> state) noexcept;
 
   ibv_qp* raw_;
-  QueuePairLimits limits_;  ///< A copy beside raw_: the data path reads both.
-  /// Messages to the peer are shorter than this. 0: there is no peer, and a datagram must be
-  /// addressed; so the check of the length, which is needed anyway, refuses what has no address.
-  std::uint64_t end_of_message_ = 0;
-  bool reads_ = false;  ///< The agreement allows reads.
-  bool atomics_ = false;
+  detail::PostLimits limits_;  ///< A copy beside raw_: the data path reads both.
   std::unique_ptr<detail::QueuePairObject> state_;
 };
 
@@ -117,7 +122,7 @@ class PreparedQueuePair {
 
  private:
   friend class QueuePair;
-  friend struct UnsafeAccess;
+  friend struct detail::Raw;
   friend std::string to_string(const PreparedQueuePair& queue_pair);
   explicit PreparedQueuePair(std::unique_ptr<detail::QueuePairObject> state) noexcept;
   std::unique_ptr<detail::QueuePairObject> state_;

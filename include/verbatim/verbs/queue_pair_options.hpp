@@ -31,9 +31,9 @@ struct RouteOptions {
 
 struct QueuePairOptions {
   Required<ProtectionDomain> domain;
-  Required<CompletionQueue> send_queue;     ///< Gets the completions of sends, writes, reads.
-  Required<CompletionQueue> receive_queue;  ///< Gets those of receives; may be the same.
-  Required<AccessFlags> access;             ///< What the peer may do through this queue pair.
+  Required<CompletionQueue> send_completions;     ///< Of sends, writes, reads.
+  Required<CompletionQueue> receive_completions;  ///< Of receives; may be the same.
+  Required<AccessFlags> access;                   ///< What the peer may do through this queue pair.
   QueuePairType type = QueuePairType::reliable_connection;
   std::optional<SharedReceiveQueue> shared_receive_queue{};
 

@@ -19,6 +19,7 @@
 namespace verbatim {
 
 namespace detail {
+struct Raw;
 struct SharedReceiveQueueState;
 struct QueuePairObject;
 }  // namespace detail
@@ -42,7 +43,7 @@ class SharedReceiveQueue {
   friend class ProtectionDomain;
   friend class QueuePair;
   friend struct detail::QueuePairObject;
-  friend struct UnsafeAccess;
+  friend struct detail::Raw;
   explicit SharedReceiveQueue(std::shared_ptr<detail::SharedReceiveQueueState> state) noexcept;
 
   ibv_srq* raw_;

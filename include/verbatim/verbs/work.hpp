@@ -31,7 +31,7 @@ class Immediate {
 
  private:
   std::uint32_t value_ = 0;
-  std::uint32_t has_value_ = 0;  // Not bool: no padding, see UnsafeAccess::are_plain().
+  std::uint32_t has_value_ = 0;  // Not bool: no padding, see detail::are_plain().
 };
 
 struct SendOptions {
@@ -39,56 +39,39 @@ struct SendOptions {
   bool inlined = false;    ///< Copied during the post: the memory is free when it returns.
   bool fenced = false;     ///< Waits for earlier reads and atomics of this queue pair.
   bool solicited = false;  ///< Wakes a peer that is armed for solicited completions only.
-  bool signaled = true;    ///< Without: no completion unless it fails.
 };
 using WriteOptions = SendOptions;
 
 struct ReadOptions {
   bool fenced = false;
-  bool signaled = true;
 };
 
-/// Where a Write goes. A RemoteSpan or RemoteRef must have the right; a bare region is taken at
-/// its word, and the peer's device checks.
-struct WriteTarget {
+/// Where a Write goes (WriteTarget) or a Read comes from (ReadSource). A RemoteSpan or RemoteRef
+/// must have the right; a bare region is taken at its word, and the peer's device checks.
+template <Access Right>
+struct RemoteOperand {
   RemoteMemoryRegion region;
-  WriteTarget(const RemoteMemoryRegion& bare) noexcept : region(bare) {}
+  RemoteOperand(const RemoteMemoryRegion& bare) noexcept : region(bare) {}
   template <class T, AccessFlags Rights>
-  WriteTarget(const RemoteSpan<T, Rights>& span) noexcept : region(span.region()) {
+  RemoteOperand(const RemoteSpan<T, Rights>& span) noexcept : region(span.region()) {
     require<Rights>();
   }
   template <class T, AccessFlags Rights>
-  WriteTarget(const RemoteRef<T, Rights>& object) noexcept : region(object.region()) {
+  RemoteOperand(const RemoteRef<T, Rights>& object) noexcept : region(object.region()) {
     require<Rights>();
   }
 
  private:
   template <AccessFlags Rights>
   static constexpr void require() noexcept {
-    static_assert(Rights.has(Access::remote_write),
+    static_assert(Rights.has(Right) || Right != Access::remote_write,
                   "verbatim: Write to remote memory without Access::remote_write");
-  }
-};
-/// Where a Read comes from.
-struct ReadSource {
-  RemoteMemoryRegion region;
-  ReadSource(const RemoteMemoryRegion& bare) noexcept : region(bare) {}
-  template <class T, AccessFlags Rights>
-  ReadSource(const RemoteSpan<T, Rights>& span) noexcept : region(span.region()) {
-    require<Rights>();
-  }
-  template <class T, AccessFlags Rights>
-  ReadSource(const RemoteRef<T, Rights>& object) noexcept : region(object.region()) {
-    require<Rights>();
-  }
-
- private:
-  template <AccessFlags Rights>
-  static constexpr void require() noexcept {
-    static_assert(Rights.has(Access::remote_read),
+    static_assert(Rights.has(Right) || Right != Access::remote_read,
                   "verbatim: Read of remote memory without Access::remote_read");
   }
 };
+using WriteTarget = RemoteOperand<Access::remote_write>;
+using ReadSource = RemoteOperand<Access::remote_read>;
 
 template <std::size_t N>
 struct Send {

@@ -6,13 +6,13 @@
 void misuse(const verbatim::ProtectionDomain& domain, const verbatim::CompletionQueue& queue) {
 #ifdef CONTROL
   const verbatim::QueuePairOptions options{.domain = domain,
-                                           .send_queue = queue,
-                                           .receive_queue = queue,
+                                           .send_completions = queue,
+                                           .receive_completions = queue,
                                            .access = verbatim::Access::remote_read};
   static_cast<void>(options);
 #else
   const verbatim::QueuePairOptions options{
-      .domain = domain, .send_queue = queue, .receive_queue = queue};
+      .domain = domain, .send_completions = queue, .receive_completions = queue};
   static_cast<void>(options);
 #endif
 }

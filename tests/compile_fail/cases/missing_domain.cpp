@@ -6,14 +6,15 @@
 void misuse(const verbatim::ProtectionDomain& domain, const verbatim::CompletionQueue& queue) {
 #ifdef CONTROL
   const verbatim::QueuePairOptions options{.domain = domain,
-                                           .send_queue = queue,
-                                           .receive_queue = queue,
+                                           .send_completions = queue,
+                                           .receive_completions = queue,
                                            .access = verbatim::Access::remote_read};
   static_cast<void>(options);
 #else
   static_cast<void>(domain);
-  const verbatim::QueuePairOptions options{
-      .send_queue = queue, .receive_queue = queue, .access = verbatim::Access::remote_read};
+  const verbatim::QueuePairOptions options{.send_completions = queue,
+                                           .receive_completions = queue,
+                                           .access = verbatim::Access::remote_read};
   static_cast<void>(options);
 #endif
 }

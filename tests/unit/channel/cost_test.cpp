@@ -3,6 +3,7 @@
 //       reads no clock.
 // Method: this program counts operator new and reads of the monotonic clock; a scripted device
 //         completes in any order.
+// Covers: channel/patience.cpp
 #include <gtest/gtest.h>
 
 #include <array>

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "support/require.hpp"
-#include "verbatim/channel/operation_core.hpp"
+#include "verbatim/channel/detail/file_descriptor.hpp"
 
 namespace verbatim::test {
 namespace {

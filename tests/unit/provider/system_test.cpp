@@ -181,8 +181,8 @@ TEST(WithFakeLibibverbs, AQueuePairConnects) {
     Buffer buffer = require(domain.allocate(100));
     const CompletionQueue queue = require(context.create_completion_queue({.depth = 256}));
     auto prepared = require(QueuePair::prepare({.domain = domain,
-                                                .send_queue = queue,
-                                                .receive_queue = queue,
+                                                .send_completions = queue,
+                                                .receive_completions = queue,
                                                 .access = Access::remote_write}));
     const Endpoint self = prepared.endpoint();
     const QueuePair connected = require(std::move(prepared).connect(self));

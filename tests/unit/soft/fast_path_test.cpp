@@ -264,7 +264,7 @@ TEST_F(FastPath, PlaceOfAFailureServesASuccessAgain) {
   // A place in the ring of completions is not written whole by a success.
   EXPECT_EQ(run(here, there, {.to = 100}), IBV_WC_REM_ACCESS_ERR);
   test::ConnectedPair other{pair.domain, {.local = [&](QueuePairOptions& options) {
-                              options.send_queue = pair.local.sends;
+                              options.send_completions = pair.local.sends;
                             }}};
   near = unsafe::native(other.local.queue_pair);
   const std::uint32_t capacity = CompletionQueue::of(near->send_cq).capacity;

@@ -31,7 +31,7 @@ class SharedQueue {
     std::ranges::fill(source_.bytes(), kSent);
     for (std::size_t i = 0; i < pairs; ++i)
       pairs_.push_back(ConnectedPair{
-          domain, {.both = [this](QueuePairOptions& each) { each.receive_queue = queue; }}});
+          domain, {.both = [this](QueuePairOptions& each) { each.receive_completions = queue; }}});
   }
   void post(std::size_t pair, ScatterElement into) {
     pairs_[pair].remote.post(Receive{std::move(into)}, pair);

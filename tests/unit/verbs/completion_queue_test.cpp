@@ -142,7 +142,7 @@ class LedgerTest : public NullDevice {
     return bench.prepare([&](QueuePairOptions& options) {
       options.max_send_requests = 64;
       options.max_receive_requests = 64;
-      if (receives) options.receive_queue = *receives;
+      if (receives) options.receive_completions = *receives;
     });
   }
   static void poll_empty(CompletionQueue& queue) {
@@ -199,8 +199,8 @@ TEST_F(LedgerTest, ARefusedQueuePairLeavesNothingReserved) {
   const Result<PreparedQueuePair> again = small.prepare([&](QueuePairOptions& options) {
     options.max_send_requests = 64;
     options.max_receive_requests = 64;
-    options.send_queue = sends;
-    options.receive_queue = bench.queue;
+    options.send_completions = sends;
+    options.receive_completions = bench.queue;
   });
   EXPECT_TRUE(succeeds(again));
 }
@@ -333,7 +333,7 @@ TEST_F(LedgerTest, SharedReceiveQueueIsReservedOncePerCompletionQueue) {
   const auto prepare_on = [&](const CompletionQueue& receives) {
     return bench.prepare([&](QueuePairOptions& options) {
       options.max_send_requests = 10;
-      options.receive_queue = receives;
+      options.receive_completions = receives;
       options.shared_receive_queue = shared;
     });
   };

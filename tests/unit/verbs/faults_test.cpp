@@ -32,8 +32,8 @@ Result<void> use_everything(const Provider& provider,
   auto queue = VERBATIM_TRY(context.create_completion_queue({.depth = 64, .channel = channel}));
   const auto receives = VERBATIM_TRY(domain.create_shared_receive_queue({.max_requests = 16}));
   auto prepared = VERBATIM_TRY(QueuePair::prepare({.domain = domain,
-                                                   .send_queue = queue,
-                                                   .receive_queue = queue,
+                                                   .send_completions = queue,
+                                                   .receive_completions = queue,
                                                    .access = Access::remote_write,
                                                    .shared_receive_queue = receives,
                                                    .max_send_requests = 16,

@@ -36,8 +36,9 @@ class UnsafeTest : public NullDevice {
           capture(unsafe::native(context)) {}
 
     template <class Work>
-    const Captured<ibv_send_wr>& post(const Work& work, WrId id = WrId{42}) {
-      require(unsafe::post(queue_pair, work, id));
+    const Captured<ibv_send_wr>& post(const Work& work, WrId id = WrId{42},
+                                      unsafe::Signal signal = unsafe::Signal::completion) {
+      require(unsafe::post(queue_pair, work, id, signal));
       return capture.sends.back();
     }
     template <class Work>
@@ -130,18 +131,23 @@ TEST_F(UnsafeTest, EachOptionIsOneFlag) {
     unsigned flags;
   };
   for (const auto& [options, flags] :
-       {Row{{.signaled = false}, 0u},
-        Row{{.inlined = true}, unsigned{IBV_SEND_SIGNALED} | unsigned{IBV_SEND_INLINE}},
-        Row{{.fenced = true}, unsigned{IBV_SEND_SIGNALED} | unsigned{IBV_SEND_FENCE}},
-        Row{{.solicited = true}, unsigned{IBV_SEND_SIGNALED} | unsigned{IBV_SEND_SOLICITED}},
-        Row{{.inlined = true, .fenced = true, .solicited = true, .signaled = false},
+       {Row{{}, 0u}, Row{{.inlined = true}, unsigned{IBV_SEND_INLINE}},
+        Row{{.fenced = true}, unsigned{IBV_SEND_FENCE}},
+        Row{{.solicited = true}, unsigned{IBV_SEND_SOLICITED}},
+        Row{{.inlined = true, .fenced = true, .solicited = true},
             unsigned{IBV_SEND_INLINE} | unsigned{IBV_SEND_FENCE} | unsigned{IBV_SEND_SOLICITED}}}) {
-    EXPECT_EQ(line.post(Send{line.buffer.gather(0, 8), options}).request.send_flags, flags);
-    EXPECT_EQ(line.post(Write{line.buffer.gather(0, 8), kRemote, options}).request.send_flags,
-              flags);
+    for (const auto signal : {unsafe::Signal::completion, unsafe::Signal::none}) {
+      const unsigned expected =
+          flags | (signal == unsafe::Signal::none ? 0u : unsigned{IBV_SEND_SIGNALED});
+      const auto& send = line.post(Send{line.buffer.gather(0, 8), options}, WrId{42}, signal);
+      EXPECT_EQ(send.request.send_flags, expected);
+      const auto& write =
+          line.post(Write{line.buffer.gather(0, 8), kRemote, options}, WrId{42}, signal);
+      EXPECT_EQ(write.request.send_flags, expected);
+    }
   }
-  const auto& read =
-      line.post(Read{line.buffer.scatter(0, 8), kRemote, {.fenced = true, .signaled = false}});
+  const auto& read = line.post(Read{line.buffer.scatter(0, 8), kRemote, {.fenced = true}}, WrId{42},
+                               unsafe::Signal::none);
   EXPECT_EQ(read.request.send_flags, unsigned{IBV_SEND_FENCE});
 }
 
@@ -221,7 +227,8 @@ TEST_F(UnsafeTest, FetchAdd) {
   const auto& [wr, elements] = line.post(FetchAdd{.into = line.buffer.scatter(0, 8),
                                                   .at = atomic_word(),
                                                   .add = 0x3333,
-                                                  .options = {.fenced = true, .signaled = false}});
+                                                  .options = {.fenced = true}},
+                                         WrId{42}, unsafe::Signal::none);
   EXPECT_EQ(wr.opcode, IBV_WR_ATOMIC_FETCH_AND_ADD);
   EXPECT_EQ(wr.send_flags, unsigned{IBV_SEND_FENCE});
   EXPECT_EQ(wr.wr.atomic.remote_addr, 0x7010u);
@@ -469,8 +476,8 @@ TEST_F(UnsafeTest, TheQueueOfARealDepthFillsUp) {
 TEST_F(UnsafeTest, WithoutSignalThereIsNoCompletion) {
   Bench bench(open());
   QueuePair queue_pair = bench.connected();
-  require(unsafe::post(queue_pair, Send<0>{.options = {.signaled = false}}, WrId{1}));
-  require(unsafe::post(queue_pair, Send<0>{.options = {.signaled = true}}, WrId{2}));
+  require(unsafe::post(queue_pair, Send<0>{}, WrId{1}, unsafe::Signal::none));
+  require(unsafe::post(queue_pair, Send<0>{}, WrId{2}, unsafe::Signal::completion));
   std::array<Completion, 4> completions;
   ASSERT_EQ(require(bench.queue.poll(completions)), 1u);
   EXPECT_EQ(completions[0].id(), WrId{2});

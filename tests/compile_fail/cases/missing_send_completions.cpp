@@ -1,18 +1,18 @@
 // EXPECT: deleted (function|constructor).*Required
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// A queue pair cannot be made without send_queue.
+// A queue pair cannot be made without send_completions.
 #include "verbatim/verbs/queue_pair_options.hpp"
 
 void misuse(const verbatim::ProtectionDomain& domain, const verbatim::CompletionQueue& queue) {
 #ifdef CONTROL
   const verbatim::QueuePairOptions options{.domain = domain,
-                                           .send_queue = queue,
-                                           .receive_queue = queue,
+                                           .send_completions = queue,
+                                           .receive_completions = queue,
                                            .access = verbatim::Access::remote_read};
   static_cast<void>(options);
 #else
   const verbatim::QueuePairOptions options{
-      .domain = domain, .receive_queue = queue, .access = verbatim::Access::remote_read};
+      .domain = domain, .receive_completions = queue, .access = verbatim::Access::remote_read};
   static_cast<void>(options);
 #endif
 }

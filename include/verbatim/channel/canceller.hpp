@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#pragma once
+/// \file Ends a channel from any thread, at any time, also after the channel is gone.
+#include <memory>
+
+namespace verbatim {
+
+namespace detail {
+struct Interrupt;
+}
+
+class Canceller {
+ public:
+  /// The channel ends as if a deadline had passed, with `cancelled` as its cause: the thread that
+  /// uses it does that at its next call, or at once if it waits.
+  void cancel() const noexcept;
+
+ private:
+  friend class Channel;
+  explicit Canceller(std::shared_ptr<detail::Interrupt> interrupt) noexcept;
+  std::shared_ptr<detail::Interrupt> interrupt_;
+};
+
+}  // namespace verbatim

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#pragma once
+/// \file A channel before it has a peer: its queues are there, and receives may be posted.
+///
+/// Ownership: move-only; used up by connect().
+/// Threads:   one at a time.
+#include <source_location>
+#include <utility>
+
+#include "verbatim/base/check.hpp"
+#include "verbatim/base/error.hpp"
+#include "verbatim/channel/channel.hpp"
+#include "verbatim/channel/channel_options.hpp"
+#include "verbatim/verbs/endpoint.hpp"
+#include "verbatim/verbs/protection_domain.hpp"
+
+namespace verbatim {
+
+/// A channel before it has a peer.
+class PreparedChannel {
+ public:
+  /// Makes the queues. Receives may be posted from then on.
+  [[nodiscard]] static Result<PreparedChannel> create(const ProtectionDomain& domain,
+                                                      const ChannelOptions& options = {});
+
+  /// What the peer needs; carry it there.
+  [[nodiscard]] const Endpoint& endpoint() const noexcept;
+  /// Before connect(), so that the peer's first message finds a receive.
+  [[nodiscard]] Pending<Buffer> receive(
+      Buffer buffer, ByteRange range = {},
+      std::source_location where = std::source_location::current());
+
+  /// Agrees with the peer. Local only: the peer may not be ready yet, and what is sent before it
+  /// is, is retried for the ack timeout. If the endpoints are incompatible nothing was changed.
+  [[nodiscard]] Result<Channel> connect(const Endpoint& peer) &&;
+
+  PreparedChannel(PreparedChannel&& other) noexcept
+      : state_(std::exchange(other.state_, nullptr)) {}
+  PreparedChannel& operator=(PreparedChannel&& other) noexcept;
+  ~PreparedChannel();
+
+ private:
+  friend class Channel;
+  explicit PreparedChannel(detail::ChannelState* state) noexcept : state_(state) {}
+  [[nodiscard]] detail::ChannelState& owned() const {
+    check(state_ != nullptr, "PreparedChannel: used after it was connected or moved from");
+    return *state_;
+  }
+  detail::ChannelState* state_;
+};
+
+/// Two channels of this process, connected to each other.
+[[nodiscard]] Result<std::pair<Channel, Channel>> connect_pair(const ProtectionDomain& domain,
+                                                               const ChannelOptions& options = {});
+
+}  // namespace verbatim

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include "channel/completion_core.hpp"
+
+#include <array>
+#include <bit>
+#include <span>
+#include <utility>
+
+#include "channel/channel_state.hpp"
+#include "channel/slot_states.hpp"
+#include "channel/work_failure.hpp"
+#include "provider/fork_guard.hpp"
+#include "verbatim/base/try.hpp"
+
+namespace verbatim::detail {
+namespace {
+
+void tell_model(Slot& slot, const ibv_wc& wc) noexcept {
+  if constexpr (!dma::kModelled) return;
+  if (slot.state == SlotState::batch)
+    land_batch(slot, wc.status == IBV_WC_SUCCESS ? SIZE_MAX : 0);
+  else if (slot.state != SlotState::chained || wc.status != IBV_WC_SUCCESS)
+    land(slot, wc);
+}
+
+}  // namespace
+
+Result<std::shared_ptr<CompletionCore>> CompletionCore::create(const Context& context,
+                                                               std::uint32_t depth,
+                                                               std::uint32_t slots) {
+  auto events = VERBATIM_TRY(context.create_completion_channel());
+  auto queue = VERBATIM_TRY(context.create_completion_queue({.depth = depth, .channel = events}));
+  auto slab = VERBATIM_TRY(Slab::reserve(slots));
+  return std::make_shared<CompletionCore>(context, std::move(events), std::move(queue),
+                                          std::move(slab));
+}
+
+CompletionCore::CompletionCore(Context on, CompletionChannel channel, CompletionQueue queue,
+                               Slab memory) noexcept
+    : context(std::move(on)),
+      events(std::move(channel)),
+      completions(std::move(queue)),
+      slab(std::move(memory)),
+      cq_(Raw::of(completions)),
+      slots_(slab.slots()),
+      mask_(slab.mask()) {}
+
+int CompletionCore::drain() noexcept {
+  ibv_wc polled[kPollBatch];
+  const int count = cq_->context->ops.poll_cq(cq_, kPollBatch, polled);
+  if (count > 0) file(polled, count);
+  return count;
+}
+
+Result<void> CompletionCore::sweep() noexcept {
+  std::array<Completion, kPollBatch> polled;
+  // A queue that others keep busy may never be found empty.
+  for (std::uint64_t looks = 0; looks <= mask_; ++looks) {
+    const std::size_t count = VERBATIM_TRY(completions.poll(polled));
+    if (count == 0) break;
+    for (const Completion& each : std::span{polled}.first(count)) {
+      const auto wc = std::bit_cast<ibv_wc>(each);
+      file(&wc, 1);
+    }
+  }
+  return {};
+}
+
+Error CompletionCore::broken() const noexcept {
+  return {.code = is_forked(cq_->context) ? Errc::forked : Errc::device_failed,
+          .operation = "ibv_poll_cq"};
+}
+
+void CompletionCore::file(const ibv_wc* polled, int count) noexcept {
+  for (int i = 0; i < count; ++i) {
+    const ibv_wc& wc = polled[i];
+    Slot& slot = slots_[wc.wr_id & mask_];
+    if (slot.id != wc.wr_id) [[unlikely]]
+      continue;  // Of an operation that was finished another way, or nobody's.
+    if (slot.state == SlotState::detached && wc.status == IBV_WC_SUCCESS) {
+      if constexpr (dma::kModelled) land(slot, wc);
+      --slot.scope->detached;
+      slot.queue->release(slot);
+      continue;
+    }
+    if (!is_in_flight(slot.state) && slot.state != SlotState::chained) continue;
+    tell_model(slot, wc);
+    // Inside a batch, to let the device free its places: the last one tells.
+    if (slot.state == SlotState::chained && wc.status == IBV_WC_SUCCESS) continue;
+    slot.queue->channel->take_in(slot, wc);
+  }
+}
+
+}  // namespace verbatim::detail

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include "channel/patience.hpp"
+
+#include <sched.h>
+
+#include <algorithm>
+
+#include "base/relax_processor.hpp"
+#include "channel/channel_state.hpp"
+#include "channel/interrupt.hpp"
+
+namespace verbatim::detail {
+
+Patience::Patience(ChannelState& channel, Timeout limit, Clock::time_point start) noexcept
+    : channel_(channel),
+      limit_(std::min(limit < Timeout::zero() ? channel.options.timeout : limit, kLongest)),
+      start_(start) {}
+
+void Patience::pause() noexcept {
+  const WaitPolicy& policy = channel_.options.wait;
+  const auto waited = now_ - start_;
+  if (waited < policy.spin) return relax_processor();
+  if (!policy.sleep || waited - policy.spin < policy.yield) {
+    sched_yield();
+    return;
+  }
+  sleep(std::min(start_ + limit_, now_ + kNap));
+}
+
+void Patience::sleep(Clock::time_point until) noexcept {
+  CompletionCore& core = *channel_.core;
+  if (!core.completions.arm()) {  // Cannot be armed: keep looking, but let others run.
+    sched_yield();
+    return;
+  }
+  if (core.drain() != 0) return;  // It came between the last poll and the arming.
+  if (!channel_.cause && channel_.interrupted.load()) return;
+  const auto left = std::max(until - Clock::now(), Clock::duration::zero());
+  const timespec time{.tv_sec = std::chrono::duration_cast<std::chrono::seconds>(left).count(),
+                      .tv_nsec = (left % std::chrono::seconds{1}).count()};
+  // Who ends the channel has heeded the interrupt. poll(2) passes over negative descriptors.
+  const int interrupt = channel_.cause ? -1 : channel_.interrupt->fd;
+  pollfd sources[] = {{.fd = core.events.fd(), .events = POLLIN, .revents = 0},
+                      {.fd = interrupt, .events = POLLIN, .revents = 0},
+                      also_};
+  if (ppoll(sources, std::size(sources), &time, nullptr) <= 0 || sources[0].revents == 0) return;
+  // Takes and acknowledges. If it cannot, the next sleep is shorter, and no more than that.
+  [[maybe_unused]] const auto taken = core.events.wait(std::chrono::nanoseconds{0});
+}
+
+}  // namespace verbatim::detail

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Posts that are refused, and batches.
+#include <array>
+#include <atomic>
+#include <utility>
+
+#include "channel/channel_state.hpp"
+
+namespace verbatim::detail {
+namespace {
+
+/// Of this thread: errors of refused posts, by the number of the refusal.
+struct Refusal {
+  std::uint64_t number;
+  Error error;
+};
+constinit thread_local std::array<Refusal, 16> refusals{};
+constinit std::atomic<std::uint64_t> refusal_count{0};
+
+/// A handle's id has so many bits for the number.
+constexpr std::uint64_t kRefusalNumbers = ~std::uint64_t{0} >> kIndexBits;
+
+/// Posts until `would_block`. Counted: nobody needs it on the straight path.
+std::size_t credit(const OperationQueue& queue) noexcept {
+  std::size_t slots = 0;
+  for (const Slot* slot = queue.free; slot != nullptr; slot = slot->next) ++slots;
+  return slots;
+}
+
+}  // namespace
+
+constinit ChannelCore gone_channel{};
+
+Ticket ChannelCore::refuse(OperationQueue& queue, Post how) noexcept {
+  if (this == &gone_channel)
+    contract_violated("Channel: used after it was moved from", 0, 0, how.where);
+  ChannelState& state = whole(*this);
+  if (!state.cause) state.heed_interrupts();
+  if (state.cause)
+    return state.park_refusal({.code = state.ending.abandoned ? Errc::closed : Errc::broken,
+                               .operation = "post",
+                               .field = state.cause->operation,
+                               .value = static_cast<std::uint64_t>(state.cause->code)},
+                              how);
+  return state.park_refusal({.code = Errc::would_block,
+                             .operation = "post",
+                             .field = &queue == &sends ? "max_sends" : "max_receives",
+                             .value = queue.count,
+                             .limit = queue.count},
+                            how);
+}
+
+Ticket ChannelCore::refuse_send(PostShape shape, Post how) noexcept {
+  ChannelState& state = whole(*this);
+  if (state.cause || state.interrupted.load()) return refuse(sends, how);
+  return state.park_refusal(refused(limits, shape), how);
+}
+
+Ticket ChannelCore::refuse_receive(std::size_t elements, Post how) noexcept {
+  ChannelState& state = whole(*this);
+  if (state.cause || state.interrupted.load()) return refuse(receives, how);
+  return state.park_refusal(too_many_elements(elements, state.max_receive_elements), how);
+}
+
+Ticket ChannelCore::refuse_batch(std::size_t rest, Post how) noexcept {
+  if (this == &gone_channel) return refuse(sends, how);
+  ChannelState& state = whole(*this);
+  if (rest == 0)
+    return state.park_refusal(
+        {.code = Errc::invalid_argument, .operation = "post", .field = "works"}, how);
+  const std::size_t requests = credit(sends) + rest;
+  if (state.cause || state.interrupted.load() || requests <= sends.count) return refuse(sends, how);
+  return state.park_refusal({.code = Errc::limit_exceeded,  // It will never fit.
+                             .operation = "post",
+                             .field = "max_sends",
+                             .value = requests,
+                             .limit = sends.count},
+                            how);
+}
+
+Ticket ChannelCore::device_refused(OperationQueue& queue, Slot& slot, int os_error,
+                                   Post how) noexcept {
+  call_off(slot);
+  slot.state = SlotState::free;
+  queue.free = &slot;  // Its `next` is as it was.
+  if (how.count != nullptr) --*how.count;
+  return whole(*this).park_refusal(
+      post_failed(raw->context, &queue == &sends ? kPostSend : kPostReceive, os_error), how);
+}
+
+Ticket ChannelState::park_refusal(const Error& error, Post how) noexcept {
+  const std::uint64_t number =
+      (refusal_count.fetch_add(1, std::memory_order_relaxed) + 1) & kRefusalNumbers;
+  refusals[number % refusals.size()] = {number, error};
+  const std::uint64_t id = number << kIndexBits | kRefused | static_cast<std::uint64_t>(error.code);
+  if (how.scope != nullptr) {
+    ++how.scope->handles;
+    ledger.refused.push_back({id, how.scope, {error, how.where}});
+  }
+  return {&no_slot, id};
+}
+
+Error ChannelCore::refusal(std::uint64_t id) noexcept {
+  if (id == kRefused) return {.code = Errc::stale, .operation = "wait"};  // Waited for, or moved.
+  const std::uint64_t number = id >> kIndexBits;
+  const Refusal& parked = refusals[number % refusals.size()];
+  if (parked.number == number) return parked.error;
+  return {.code = static_cast<Errc>(id & (kRefused - 1)), .operation = "post"};
+}
+
+Ticket ChannelCore::finish_batch(ibv_send_wr& last_request, Slot& first, Slot& last,
+                                 Post how) noexcept {
+  // A signal at least for every half of the queue, so that the device can free its places.
+  const std::ptrdiff_t every = sends.count / 2 > 0 ? sends.count / 2 : 1;
+  const std::ptrdiff_t end = &last_request - batch_requests;
+  for (std::ptrdiff_t i = every - 1; i < end; i += every)
+    batch_requests[i].send_flags |= IBV_SEND_SIGNALED;
+  last_request.send_flags |= IBV_SEND_SIGNALED;
+  ibv_send_wr* const behind = std::exchange(last_request.next, nullptr);
+  last.state = how.state;
+  last.scope = how.scope;
+  last.where = how.where;
+  sends.free = std::exchange(last.next, &first);
+  ibv_send_wr* rejected = nullptr;
+  const int failed = call(raw, batch_requests, &rejected);
+  last_request.next = behind;
+  if (failed != 0) [[unlikely]]
+    return whole(*this).batch_refused(last, failed, rejected, how);
+  if (how.count != nullptr) ++*how.count;
+  return {&last, last.id};
+}
+
+Ticket ChannelState::batch_refused(Slot& last, int os_error, const ibv_send_wr* rejected,
+                                   Post how) noexcept {
+  Error error = post_failed(raw->context, kPostSend, os_error);
+  Slot* const first = last.next;
+  last.state = SlotState::chained;
+  if (rejected == batch_requests) {
+    for_batch(last, [](Slot& slot) { call_off(slot); });
+    last.next = std::exchange(sends.free, first);
+    return park_refusal(error, how);
+  }
+  // The device took a part, unsignaled (or does not say): only a flush can end it. Not
+  // `would_block`: trying again would send that part twice.
+  error.code = Errc::device_failed;
+  error.field = "a batch was taken in part";
+  expire(error);
+  return park_refusal(error, how);
+}
+
+}  // namespace verbatim::detail

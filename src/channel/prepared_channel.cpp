@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// How channels are made: from nothing, and from one that has ended.
+#include "verbatim/channel/prepared_channel.hpp"
+
+#include <algorithm>
+#include <string_view>
+
+#include "channel/channel_state.hpp"
+#include "channel/interrupt.hpp"
+#include "channel/prepare_on.hpp"
+#include "verbatim/base/try.hpp"
+
+namespace verbatim {
+namespace detail {
+namespace {
+
+constexpr std::uint32_t kDefaultRequests = 127;
+
+Result<std::uint32_t> requests(const std::optional<std::uint32_t>& asked, const char* field) {
+  const std::uint32_t count = asked.value_or(kDefaultRequests);
+  if (count == 0 || count > kMaxSlots / 4)
+    return std::unexpected(Error{.code = count == 0 ? Errc::invalid_argument : Errc::limit_exceeded,
+                                 .operation = "PreparedChannel::create",
+                                 .field = field,
+                                 .value = count,
+                                 .limit = kMaxSlots / 4});
+  return count;
+}
+
+Result<void> check_times(const ChannelOptions& options) {
+  const auto check = [](std::chrono::nanoseconds time, const char* field) -> Result<void> {
+    if (time >= std::chrono::nanoseconds::zero()) return {};
+    return std::unexpected(Error{.code = Errc::invalid_argument,
+                                 .operation = "PreparedChannel::create",
+                                 .field = field,
+                                 .value = static_cast<std::uint64_t>(time.count())});
+  };
+  VERBATIM_TRY(check(options.timeout, "timeout"));
+  VERBATIM_TRY(check(options.flush_timeout, "flush_timeout"));
+  return {};
+}
+
+QueuePairOptions queue_pair_options(const ChannelOptions& options, const ProtectionDomain& domain,
+                                    const CompletionQueue& queue, Depths depths) {
+  return {.domain = domain,
+          .send_completions = queue,
+          .receive_completions = queue,
+          .access = domain.context().capabilities().atomics
+                        ? options.access
+                        : options.access.without(Access::remote_atomic),
+          .max_send_requests = depths.sends + 1,  // And the marker.
+          .max_receive_requests = depths.receives + 1,
+          .max_send_elements = options.max_send_elements,
+          .max_receive_elements = options.max_receive_elements,
+          .max_inline_bytes = options.max_inline_bytes,
+          .mtu = options.mtu,
+          .max_read_atomic = options.max_read_atomic,
+          .ack_timeout = options.ack_timeout,
+          .max_ack_retries = options.max_ack_retries,
+          .max_rnr_retries = options.max_rnr_retries,
+          .min_rnr_timer = options.min_rnr_timer,
+          .route = options.route};
+}
+
+/// A queue's part of the run: `count` slots, then the marker's.
+void lay_out(ChannelState& state, OperationQueue& queue, Slot* first, std::uint32_t count) {
+  queue.channel = &state;
+  queue.first = first;
+  queue.count = count;
+  queue.free = nullptr;
+  for (std::uint32_t i = count + 1; i-- > 0;) {
+    first[i].queue = &queue;
+    first[i].completion = std::bit_cast<Completion>(ibv_wc{});
+    if (i < count) queue.release(first[i]);
+  }
+}
+
+/// Takes the prepared queue pair over: from now on receives can be posted.
+void adopt(ChannelState& state, PreparedQueuePair prepared) {
+  state.max_receive_elements = prepared.limits().max_receive_elements;
+  state.raw = Raw::of(prepared);
+  state.prepared.emplace(std::move(prepared));
+}
+
+}  // namespace
+
+ChannelState::ChannelState(const ChannelOptions& chosen, ProtectionDomain in,
+                           std::shared_ptr<CompletionCore> on, std::span<Slot> claimed)
+    : ChannelCore("channel send", "channel receive"),
+      core(std::move(on)),
+      run(claimed),
+      options(chosen),
+      domain(std::move(in)),
+      interrupt(std::make_shared<Interrupt>()) {
+  interrupt->channel = this;
+  cq = Raw::of(core->completions);
+  slots = core->slab.slots();
+  mask = core->slab.mask();
+}
+
+ChannelState::~ChannelState() {
+  if (watched.raised.get() >= 0) Raw::unwatch_events(core->context, watched.raised.get());
+  interrupt->detach();
+  queue_pair.reset();
+  prepared.reset();
+  core->slab.give_back(run);
+}
+
+Result<ChannelState*> prepare_on(const std::shared_ptr<CompletionCore>& core,
+                                 const ProtectionDomain& domain, const ChannelOptions& options,
+                                 Depths depths) {
+  auto prepared = VERBATIM_TRY(
+      QueuePair::prepare(queue_pair_options(options, domain, core->completions, depths)));
+  const auto run = VERBATIM_TRY(core->slab.claim(depths.slots()));
+  auto state = std::make_unique<ChannelState>(options, domain, core, run);
+  state->orphans = std::make_unique<Orphan[]>(run.size());
+  state->requests = std::make_unique<ibv_send_wr[]>(depths.sends);
+  state->batch_requests = state->requests.get();
+  for (std::uint32_t i = 0; i + 1 < depths.sends; ++i)
+    state->requests[i].next = &state->requests[i + 1];
+  lay_out(*state, state->sends, run.data(), depths.sends);
+  lay_out(*state, state->receives, run.data() + depths.sends + 1, depths.receives);
+  adopt(*state, std::move(prepared));
+  state->interrupt->admit();
+  return state.release();
+}
+
+}  // namespace detail
+
+Result<PreparedChannel> PreparedChannel::create(const ProtectionDomain& domain,
+                                                const ChannelOptions& options) {
+  const detail::Depths depths{
+      .sends = VERBATIM_TRY(detail::requests(options.max_sends, "max_sends")),
+      .receives = VERBATIM_TRY(detail::requests(options.max_receives, "max_receives"))};
+  VERBATIM_TRY(detail::check_times(options));
+  // A device may make queues deeper than asked for, and each place needs one here.
+  std::uint32_t depth = depths.slots();
+  for (int attempt = 0;; ++attempt) {
+    const auto core =
+        VERBATIM_TRY(detail::CompletionCore::create(domain.context(), depth, depths.slots()));
+    const auto state = detail::prepare_on(core, domain, options, depths);
+    if (state) return PreparedChannel{*state};
+    const Error& error = state.error();
+    const bool too_shallow = error.code == Errc::limit_exceeded &&
+                             std::string_view{error.field} == "completion queue depth";
+    if (attempt > 0 || !too_shallow || error.value <= depth) return std::unexpected(error);
+    depth = static_cast<std::uint32_t>(error.value);
+  }
+}
+
+const Endpoint& PreparedChannel::endpoint() const noexcept { return owned().prepared->endpoint(); }
+
+Pending<Buffer> PreparedChannel::receive(Buffer buffer, ByteRange range,
+                                         std::source_location where) {
+  detail::ChannelState& state = owned();
+  const detail::Ticket ticket = state.post(Receive{detail::scatter(buffer, range, where)},
+                                           {detail::SlotState::flying, where});
+  return {state, ticket, std::move(buffer)};
+}
+
+Result<Channel> PreparedChannel::connect(const Endpoint& peer) && {
+  detail::ChannelState& state = owned();
+  // A receive whose time was over has destroyed the queue pair.
+  if (state.cause) return std::unexpected(*state.cause);
+  auto connected = std::move(*state.prepared).connect(peer);
+  if (!connected) return std::unexpected(connected.error());
+  state.queue_pair.emplace(*std::move(connected));
+  state.limits = detail::Raw::limits(*state.queue_pair);
+  state.prepared.reset();
+  state.interrupt->admit();
+  state_ = nullptr;
+  return Channel{state};
+}
+
+PreparedChannel& PreparedChannel::operator=(PreparedChannel&& other) noexcept {
+  if (this != &other) {
+    if (state_ != nullptr) state_->abandon();
+    state_ = std::exchange(other.state_, nullptr);
+  }
+  return *this;
+}
+PreparedChannel::~PreparedChannel() {
+  if (state_ != nullptr) state_->abandon();
+}
+
+Result<PreparedChannel> Channel::recycle() && {
+  detail::ChannelState& state = whole();
+  state.heed_interrupts();
+  const auto held = static_cast<std::uint64_t>(std::ranges::count_if(
+      state.run, [](const detail::Slot& slot) { return slot.state == detail::SlotState::parked; }));
+  const bool ended = state.ending.stage == detail::Ending::Stage::over;
+  if (!ended || held != 0 || state.open_scopes != 0)
+    return std::unexpected(Error{.code = Errc::busy,
+                                 .operation = "recycle",
+                                 .field = !ended                   ? "the channel has not ended"
+                                          : state.open_scopes != 0 ? "a scope is open"
+                                                                   : "results that were not taken",
+                                 .value = held});
+  const EventFlags gone = state.core->completions.events() | state.core->context.events();
+  if (!state.ending.proven ||
+      gone.has_any(EventType::completion_queue_error | EventType::device_fatal))
+    return std::unexpected(
+        Error{.code = Errc::device_failed,
+              .operation = "recycle",
+              .field = state.ending.proven ? "events" : "the device does not stop",
+              .value = gone.bits});
+  // What the device still reports of former requests has a stale id, and is dropped; what it
+  // reports of other channels is theirs.
+  if (state.ending.destroyed) {
+    state.queue_pair.reset();
+    VERBATIM_TRY(state.core->sweep());
+    detail::adopt(state, VERBATIM_TRY(QueuePair::prepare(detail::queue_pair_options(
+                             state.options, state.domain, state.core->completions,
+                             {.sends = state.sends.count, .receives = state.receives.count}))));
+  } else {
+    detail::adopt(state, VERBATIM_TRY(std::move(*state.queue_pair).reset()));
+    state.queue_pair.reset();
+    [[maybe_unused]] const auto swept = state.core->sweep();  // A broken queue will say so again.
+  }
+  for (detail::OperationQueue* queue : {&state.sends, &state.receives})
+    detail::lay_out(state, *queue, queue->first, queue->count);
+  state.stop.reset();
+  state.link = detail::FileDescriptor{};
+  state.interrupt->reset();
+  state.end_of_message.store(0);  // Until it is connected.
+  state.interrupt->admit();
+  state.cause.reset();
+  state.ending = {};
+  state_ = &detail::gone_channel;
+  return PreparedChannel{&state};
+}
+
+// ---- Pairs --------------------------------------------------------------------------------------
+
+Result<std::pair<Channel, Channel>> connect_pair(const ProtectionDomain& domain,
+                                                 const ChannelOptions& options) {
+  auto left = VERBATIM_TRY(PreparedChannel::create(domain, options));
+  auto right = VERBATIM_TRY(PreparedChannel::create(domain, options));
+  const Endpoint left_endpoint = left.endpoint();
+  const Endpoint right_endpoint = right.endpoint();
+  Channel left_connected = VERBATIM_TRY(std::move(left).connect(right_endpoint));
+  Channel right_connected = VERBATIM_TRY(std::move(right).connect(left_endpoint));
+  return std::pair{std::move(left_connected), std::move(right_connected)};
+}
+
+}  // namespace verbatim

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Completions that come to a channel, waiting for one, and taking its result.
+#include <bit>
+#include <utility>
+
+#include "channel/channel_state.hpp"
+#include "channel/slot_states.hpp"
+#include "channel/work_failure.hpp"
+#include "verbatim/base/log.hpp"
+
+namespace verbatim::detail {
+namespace {
+
+Error timed_out() noexcept { return {.code = Errc::timed_out, .operation = "wait"}; }
+
+/// Back to the free list, all at once.
+void release_batch(OperationQueue& queue, Slot& last) noexcept {
+  // The others' ids need not change: nobody has a handle to them, and what the device says of them
+  // it says before this one.
+  last.id += kGeneration;
+  last.state = SlotState::free;
+  last.next = std::exchange(queue.free, last.next);
+}
+
+}  // namespace
+
+// ---- Filing -------------------------------------------------------------------------------------
+
+void ChannelCore::file(const ibv_wc* polled, int count) noexcept {
+  whole(*this).core->file(polled, count);
+}
+
+void ChannelState::take_in(Slot& slot, const ibv_wc& wc) noexcept {
+  const bool is_marker = &slot == slot.queue->first + slot.queue->count;
+  const bool is_result = slot.state == SlotState::flying || slot.state == SlotState::batch ||
+                         slot.state == SlotState::orphaned;
+  slot.filed = watched.round;
+  if (is_result && !is_marker && watched.filed++ == 0) raise();
+  slot.completion = std::bit_cast<Completion>(wc);
+  // The first failure is the cause of what follows: it is flushed.
+  if (wc.status == IBV_WC_WR_FLUSH_ERR) {
+    ending.gave_back = true;
+    // Nobody waits for it by itself, and the channel ends at the next look: then the reason is
+    // known, and the scope is told.
+    if (slot.state == SlotState::detached) return;
+  } else if (wc.status != IBV_WC_SUCCESS && !ending.failure) {
+    ending.failure = work_failure(slot.completion);
+  }
+  if (slot.state == SlotState::flying)
+    slot.state = SlotState::done;
+  else
+    settle(slot);
+}
+
+void ChannelState::settle(Slot& slot) noexcept {
+  switch (slot.state) {
+    case SlotState::detached:
+      ledger.record(*slot.scope, work_failure(slot.completion), slot.where);
+      --slot.scope->detached;
+      break;
+    case SlotState::orphaned:
+      if (slot.queue == &receives && slot.completion.ok()) count_dropped_message();
+      orphan(slot).destroy(orphan(slot).bytes);
+      break;
+    case SlotState::batch: slot.state = SlotState::batch_done; return;
+    default: return;  // Chained: only its status counts.
+  }
+  slot.completion = std::bit_cast<Completion>(ibv_wc{});
+  slot.queue->release(slot);
+}
+
+void ChannelState::count_dropped_message() noexcept {
+  if (dropped_messages++ == 0)
+    log(LogLevel::warning,
+        "a message came into a receive whose Pending was dropped: it is lost "
+        "(Channel::dropped_messages() counts them)");
+}
+
+// ---- Waiting ------------------------------------------------------------------------------------
+
+ChannelState::Turn ChannelState::turn(Patience& patience) noexcept {
+  const int count = core->drain();
+  if (count > 0 && !patience.is_long_busy()) return Turn::again;
+  if (count < 0) {
+    if (cause) return Turn::over;  // Ending: who ends it has a stronger way.
+    expire(core->broken());
+    return Turn::again;
+  }
+  if (heed_interrupts()) return Turn::again;
+  if (patience.is_over()) return Turn::over;
+  if (ending.stage == Ending::Stage::flushing) step_end(patience.now());
+  if (count == 0) patience.pause();
+  return Turn::again;
+}
+
+bool ChannelCore::is_ready(const Slot& slot, std::uint64_t id) noexcept {
+  if ((id & kRefused) != 0 || slot.id != id) return true;
+  if (is_in_flight(slot.state)) {
+    ChannelState& state = whole(*this);
+    if (state.core->drain() < 0) state.expire(state.core->broken());
+    state.heed_interrupts();
+  }
+  return !is_in_flight(slot.state);
+}
+
+bool ChannelCore::await(Slot& slot, std::uint64_t id, Timeout limit, Memory memory) noexcept {
+  if ((id & kRefused) != 0) {  // Its channel may be gone.
+    last_result.unproven = false;
+    last_result.error = refusal(id);
+    return false;
+  }
+  ChannelState& state = whole(*this);
+  if (slot.state == SlotState::batch && slot.id == id && state.arrived_batch(slot)) return true;
+  Patience patience{state, limit};
+  return state.await_for(slot, id, patience, memory);
+}
+
+bool ChannelState::await_for(Slot& slot, std::uint64_t id, Patience& patience,
+                             Memory memory) noexcept {
+  last_result.unproven = false;
+  last_result.error = {};
+  if (slot.id != id) {
+    last_result.error =
+        (id & kRefused) != 0 ? refusal(id) : Error{.code = Errc::stale, .operation = "wait"};
+    return false;
+  }
+  // When the time is over, the channel is ended: then the slot is not in flight either.
+  if (!wait_until([&] { return !is_in_flight(slot.state); }, patience)) expire(timed_out());
+  if (!ending.proven) {
+    if (memory == Memory::borrowed)
+      contract_violated("the device cannot be stopped, and may still use borrowed memory", 0, 0,
+                        std::source_location::current());
+    last_result.unproven = true;
+  }
+  // One failure sends a connected queue pair to the error state: nothing more can succeed. First,
+  // so that the reason is known.
+  if (!slot.completion.ok()) heed_interrupts();
+  last_result.completion = slot.completion;
+  const bool succeeded = slot.completion.ok();
+  // What was flushed tells why the channel ended, which the device does not know.
+  if (!succeeded)
+    last_result.error = slot.completion.status() == WorkStatus::flushed && cause
+                            ? *cause
+                            : work_failure(slot.completion);
+  take(slot);  // Perhaps the last one of a channel that is gone: nothing of it is there afterwards.
+  return succeeded;
+}
+
+bool ChannelState::heed_interrupts() noexcept {
+  if (cause) return false;
+  if (ending.failure) {
+    expire(*ending.failure);
+    return true;
+  }
+  if (interrupted.load()) {
+    expire({.code = Errc::cancelled, .operation = "cancel"});
+    return true;
+  }
+  constexpr EventFlags kFatal = EventType::queue_pair_fatal | EventType::queue_pair_request_error |
+                                EventType::queue_pair_access_error;
+  const EventFlags own = queue_pair ? queue_pair->events() : EventFlags{};
+  const EventFlags queue = core->completions.events();
+  const EventFlags device = core->context.events();
+  if (own.has_any(kFatal) || !queue.empty() || device.has(EventType::device_fatal)) {
+    expire({.code = Errc::device_failed,
+            .operation = "async event",
+            .field = "events",
+            .value = (own | queue | device).bits});
+    return true;
+  }
+  // Without a word why: the queue pair is in the error state all the same.
+  if (ending.gave_back) {
+    expire({.code = Errc::work_failed,
+            .operation = "work request",
+            .field = name_of(WorkStatus::flushed),
+            .value = static_cast<std::uint64_t>(WorkStatus::flushed)});
+    return true;
+  }
+  return false;
+}
+
+// ---- Taking results -----------------------------------------------------------------------------
+
+void ChannelState::take(Slot& slot) noexcept {
+  // What is taken needs no poll() any more.
+  if (slot.filed == watched.round && watched.filed > 0) --watched.filed;
+  if (slot.state == SlotState::batch_done) {
+    release_batch(*slot.queue, slot);
+  } else if (slot.state != SlotState::parked) {
+    slot.queue->release(slot);
+  } else {
+    // Never back to a free list. After the channel it holds the state, which goes with the last.
+    slot.state = SlotState::free;
+    slot.id += kGeneration;
+    if (ending.abandoned && --ending.parked == 0) delete this;
+  }
+}
+
+/// As arrived_fresh(), of a batch.
+bool ChannelState::arrived_batch(Slot& last) noexcept {
+  ibv_wc polled[kPollBatch];
+  const int count = cq->context->ops.poll_cq(cq, kPollBatch, polled);
+  if (count != 1 || polled[0].wr_id != last.id || polled[0].status != IBV_WC_SUCCESS) {
+    if (count > 0) file(polled, count);
+    return false;
+  }
+  land_batch(last, SIZE_MAX);
+  last_result.completion = std::bit_cast<Completion>(polled[0]);
+  release_batch(*last.queue, last);
+  return true;
+}
+
+bool abandon(ChannelCore& channel, Slot& slot, void* buffer,
+             void (*move)(void* to, void* from) noexcept,
+             void (*destroy)(void*) noexcept) noexcept {
+  ChannelState& state = whole(channel);
+  if (is_in_flight(slot.state)) {
+    Orphan& kept = state.orphan(slot);
+    move(kept.bytes, buffer);
+    kept.destroy = destroy;
+    slot.state = SlotState::orphaned;
+    return true;
+  }
+  const bool safe = state.ending.proven;
+  if (!slot.completion.ok()) state.heed_interrupts();
+  state.take(slot);
+  return safe;
+}
+
+}  // namespace verbatim::detail
