@@ -18,6 +18,7 @@
 #include "verbatim/channel/canceller.hpp"
 #include "verbatim/channel/channel.hpp"
 #include "verbatim/channel/channel_options.hpp"
+#include "verbatim/channel/deadline.hpp"
 #include "verbatim/channel/pending.hpp"
 #include "verbatim/channel/prepared_channel.hpp"
 #include "verbatim/channel/rendezvous.hpp"

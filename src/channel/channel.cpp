@@ -57,10 +57,10 @@ namespace {
 /// The result of an atomic comes into memory of the channel's own.
 template <class Work>
 Result<std::uint64_t> run_atomic(Channel& channel, detail::ChannelState& state, Work&& make,
-                                 Timeout limit) {
+                                 Deadline deadline) {
   if (!state.atomic_result)
     state.atomic_result = VERBATIM_TRY(state.domain.allocate(sizeof(std::uint64_t)));
-  const auto done = channel.run(make(state.atomic_result->scatter()), limit);
+  const auto done = channel.run(make(state.atomic_result->scatter()), deadline);
   if (!done) return std::unexpected(done.error());
   std::uint64_t before = 0;
   std::memcpy(&before, state.atomic_result->bytes().data(), sizeof before);
@@ -75,21 +75,21 @@ std::uint32_t credit(const detail::OperationQueue& queue) noexcept {
 
 }  // namespace
 
-Result<std::uint64_t> Channel::fetch_add(RemoteAtomic at, std::uint64_t add, Timeout limit) {
+Result<std::uint64_t> Channel::fetch_add(RemoteAtomic at, std::uint64_t add, Deadline deadline) {
   return run_atomic(
       *this, whole(),
       [&](ScatterElement into) { return FetchAdd{.into = std::move(into), .at = at, .add = add}; },
-      limit);
+      deadline);
 }
 
 Result<std::uint64_t> Channel::compare_swap(RemoteAtomic at, std::uint64_t compare,
-                                            std::uint64_t swap, Timeout limit) {
+                                            std::uint64_t swap, Deadline deadline) {
   return run_atomic(
       *this, whole(),
       [&](ScatterElement into) {
         return CompareSwap{.into = std::move(into), .at = at, .compare = compare, .swap = swap};
       },
-      limit);
+      deadline);
 }
 
 // ---- Event loops --------------------------------------------------------------------------------
@@ -102,6 +102,7 @@ void detail::ChannelState::raise() noexcept {
 
 Result<std::size_t> Channel::poll() noexcept {
   detail::ChannelState& state = whole();
+  if (state.in_child()) return std::unexpected(*state.cause);  // The descriptors are the parent's.
   if (state.watched.epoll.get() >= 0) {
     [[maybe_unused]] const auto taken = state.core->events.wait(std::chrono::nanoseconds{0});
     std::uint64_t raised = 0;
@@ -125,6 +126,7 @@ Result<std::size_t> Channel::poll() noexcept {
 
 Result<int> Channel::fd() noexcept {
   detail::ChannelState& state = whole();
+  if (state.in_child()) return std::unexpected(*state.cause);
   if (state.watched.epoll.get() < 0) {
     detail::FileDescriptor epoll{epoll_create1(EPOLL_CLOEXEC)};
     if (epoll.get() < 0) return std::unexpected(os_failure("epoll_create1", errno));
@@ -167,9 +169,9 @@ void Channel::cancel_on(const std::stop_token& token) {
   state.stop.emplace(token, [interrupt = state.interrupt] { interrupt->raise(); });
 }
 
-Result<void> Channel::finish_sends(Timeout limit) noexcept {
+Result<void> Channel::finish_sends(Deadline deadline) noexcept {
   detail::ChannelState& state = whole();
-  detail::Patience patience{state, limit};
+  detail::Patience patience{state, deadline};
   const bool finished = state.finish_sends(patience);
   if (state.cause) return std::unexpected(*state.cause);
   if (!finished)
@@ -177,11 +179,11 @@ Result<void> Channel::finish_sends(Timeout limit) noexcept {
   return {};
 }
 
-Result<void> Channel::close(Timeout limit) noexcept {
+Result<void> Channel::close(Deadline deadline) noexcept {
   detail::ChannelState& state = whole();
   detail::Leave leave{state, std::move(state.link)};
   if (state.cause) return std::unexpected(*state.cause);
-  detail::Patience patience{state, limit};
+  detail::Patience patience{state, deadline};
   const auto parted = [&] {
     const bool over = leave.step();
     patience.watch(leave.wanted());

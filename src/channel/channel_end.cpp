@@ -66,7 +66,9 @@ void ChannelState::begin_end(const Error& reason) noexcept {
   // What is posted behind a marker is not covered by it.
   end_of_message.store(0);
   end_of_elements.store(0);
-  flush_end_ = Clock::now() + std::min<Timeout>(options.flush_timeout, Patience::kLongest);
+  const Deadline flush{options.flush_timeout};
+  flush_end_ = flush.kind() == Deadline::Kind::never ? Clock::time_point::max()
+                                                     : Clock::now() + flush.limit();
   ending.stage = Ending::Stage::flushing;
   if (!queue_pair || !queue_pair->move_to_error() || !post_markers()) {
     conclude(stop_by_force());
@@ -198,6 +200,30 @@ void ChannelState::end_queue(OperationQueue& queue) noexcept {
   // Not needed again: there is no recycling without proof.
   if (kept != 0) quarantine(orphans.release(), kept);
   queue.free = nullptr;
+}
+
+void ChannelState::forked() noexcept {
+  // Only what cannot wait for a lock: no buffer is freed.
+  cause = Error{.code = Errc::forked, .operation = "fork"};
+  ending.stage = Ending::Stage::over;
+  end_of_message.store(0);
+  end_of_elements.store(0);
+  for (Slot& slot : run) {
+    switch (slot.state) {
+      case SlotState::detached: --slot.scope->detached; [[fallthrough]];
+      case SlotState::orphaned:
+      case SlotState::chained: forget(slot); break;
+      case SlotState::flying:
+      case SlotState::batch:
+      case SlotState::batch_done:
+      case SlotState::done:
+        slot.completion = flushed(slot.id);
+        slot.state = SlotState::parked;
+        break;
+      default: break;
+    }
+  }
+  sends.free = receives.free = nullptr;
 }
 
 bool ChannelState::finish_sends(Patience& patience) noexcept {

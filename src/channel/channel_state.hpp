@@ -17,6 +17,7 @@
 
 #include "channel/completion_core.hpp"
 #include "channel/patience.hpp"
+#include "provider/fork_guard.hpp"
 #include "verbatim/channel/channel_options.hpp"
 #include "verbatim/channel/detail/file_descriptor.hpp"
 #include "verbatim/channel/detail/last_result.hpp"
@@ -76,7 +77,7 @@ struct Ending {
   std::optional<Error> failure{};  ///< The first failed request, until it ends the channel.
 };
 
-struct ChannelState : ChannelCore {
+struct ChannelState final : ChannelCore, private ForkListener {
   ChannelState(const ChannelOptions& chosen, ProtectionDomain in,
                std::shared_ptr<CompletionCore> on, std::span<Slot> claimed);
   ~ChannelState();
@@ -143,7 +144,11 @@ struct ChannelState : ChannelCore {
   /// The owner is gone; frees itself when the last parked result has been taken.
   void abandon() noexcept;
 
+  [[nodiscard]] bool in_child() const noexcept { return is_forked(cq->context); }
+
  private:
+  /// The child has the parent's memory and none of its work: everything is over, and is `forked`.
+  void forked() noexcept override;
   /// One turn of a wait, after done() said no.
   enum class Turn : std::uint8_t { again, over };
   Turn turn(Patience& patience) noexcept;

@@ -24,7 +24,7 @@ struct Interrupt {
 
   void raise() noexcept {
     const std::lock_guard lock{mutex};
-    if (channel == nullptr) return;  // It is gone.
+    if (channel == nullptr || channel->in_child()) return;  // It is gone, or the parent's.
     channel->interrupted.store(true);
     channel->end_of_message.store(0);
     channel->end_of_elements.store(0);

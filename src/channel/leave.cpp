@@ -9,7 +9,6 @@
 
 #include "channel/channel_state.hpp"
 #include "channel/frame.hpp"
-#include "provider/fork_guard.hpp"
 
 namespace verbatim::detail {
 namespace {
@@ -64,9 +63,6 @@ Leave::Stage Leave::finish_sends() noexcept {
   if (state_.busy(state_.sends)) return Stage::finishing;
   state_.heed_interrupts();  // The last one may have failed.
   if (state_.cause || link_.get() < 0) return Stage::over;
-  // The connection is the parent's, as the channel is.
-  if (is_forked(state_.raw->context))
-    return end(std::unexpected(Error{.code = Errc::forked, .operation = "close"}));
   return Stage::telling;
 }
 

@@ -11,10 +11,16 @@
 
 namespace verbatim::detail {
 
-Patience::Patience(ChannelState& channel, Timeout limit, Clock::time_point start) noexcept
+Patience::Patience(ChannelState& channel, Deadline deadline, Clock::time_point start) noexcept
     : channel_(channel),
-      limit_(std::min(limit < Timeout::zero() ? channel.options.timeout : limit, kLongest)),
-      start_(start) {}
+      deadline_(deadline.kind() == Deadline::Kind::own ? Deadline{channel.options.timeout}
+                                                       : deadline),
+      start_(start),
+      end_(deadline_.kind() == Deadline::Kind::absolute ? deadline_.when()
+                                                        : Clock::time_point::max()) {
+  if (start_ != Clock::time_point{} && deadline_.kind() == Deadline::Kind::relative)
+    end_ = start_ + deadline_.limit();
+}
 
 void Patience::pause() noexcept {
   const WaitPolicy& policy = channel_.options.wait;
@@ -24,7 +30,7 @@ void Patience::pause() noexcept {
     sched_yield();
     return;
   }
-  sleep(std::min(start_ + limit_, now_ + kNap));
+  sleep(std::min(end_, now_ + kNap));
 }
 
 void Patience::sleep(Clock::time_point until) noexcept {

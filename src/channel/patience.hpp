@@ -7,7 +7,7 @@
 
 #include <chrono>
 
-#include "verbatim/channel/channel_options.hpp"
+#include "verbatim/channel/deadline.hpp"
 
 namespace verbatim::detail {
 
@@ -16,14 +16,12 @@ struct ChannelState;
 class Patience {
  public:
   using Clock = std::chrono::steady_clock;
-  /// Sums with longer times would not fit the clock.
-  static constexpr Timeout kLongest = std::chrono::hours{24 * 365};
   /// The longest sleep: events of the device and a lost wake-up are looked for at least so often.
   static constexpr auto kNap = std::chrono::milliseconds{20};
   /// While completions come, the clock is read so seldom: on a shared queue they may be others'.
   static constexpr unsigned kBusyTurns = 64;
 
-  Patience(ChannelState& channel, Timeout limit, Clock::time_point start = {}) noexcept;
+  Patience(ChannelState& channel, Deadline deadline, Clock::time_point start = {}) noexcept;
   /// Wakes for this descriptor, too.
   void watch(const pollfd& also) noexcept { also_ = also; }
 
@@ -35,8 +33,11 @@ class Patience {
   /// After an empty poll.
   [[nodiscard]] bool is_over() noexcept {
     now_ = Clock::now();
-    if (start_ == Clock::time_point{}) start_ = now_;
-    return now_ - start_ >= limit_;
+    if (start_ == Clock::time_point{}) {
+      start_ = now_;
+      if (deadline_.kind() == Deadline::Kind::relative) end_ = start_ + deadline_.limit();
+    }
+    return now_ >= end_;
   }
   /// After is_over().
   [[nodiscard]] Clock::time_point now() const noexcept { return now_; }
@@ -48,8 +49,9 @@ class Patience {
   void sleep(Clock::time_point until) noexcept;
 
   ChannelState& channel_;
-  Timeout limit_;
+  Deadline deadline_;
   Clock::time_point start_;  ///< 0: not started.
+  Clock::time_point end_;
   Clock::time_point now_{};
   unsigned busy_turns_ = 0;
   pollfd also_{.fd = -1, .events = 0, .revents = 0};

@@ -36,6 +36,7 @@ Ticket ChannelCore::refuse(OperationQueue& queue, Post how) noexcept {
     contract_violated("Channel: used after it was moved from", 0, 0, how.where);
   ChannelState& state = whole(*this);
   if (!state.cause) state.heed_interrupts();
+  if (state.in_child()) return state.park_refusal({.code = Errc::forked, .operation = "post"}, how);
   if (state.cause)
     return state.park_refusal({.code = state.ending.abandoned ? Errc::closed : Errc::broken,
                                .operation = "post",

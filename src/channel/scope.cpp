@@ -39,7 +39,7 @@ void collect(ChannelState& state, OperationQueue& queue, ScopeState& scope) noex
     if (scope.handles == 0) break;
     if (slot.scope != &scope || slot.state <= SlotState::chained) continue;
     const std::source_location where = slot.where;
-    if (!state.await(slot, slot.id, kChannelTimeout, Memory::borrowed))
+    if (!state.await(slot, slot.id, Deadline{}, Memory::borrowed))
       state.ledger.record(scope, last_result.error, where);
     --scope.handles;
   }
@@ -63,7 +63,7 @@ bool make_room(ChannelCore& channel, OperationQueue& queue, std::uint64_t refuse
     return false;
   };
   if (failure.code != Errc::would_block) return give_up();
-  Patience patience{state, kChannelTimeout, since};
+  Patience patience{state, Deadline{}, since};
   bool looked = false;
   // At least one look: with a free slot here it was the device that had no room.
   const auto has_room = [&] {
@@ -76,7 +76,7 @@ bool make_room(ChannelCore& channel, OperationQueue& queue, std::uint64_t refuse
 
 void finish_scope(ChannelCore& channel, ScopeState& scope) noexcept {
   ChannelState& state = whole(channel);
-  Patience patience{state, kChannelTimeout};
+  Patience patience{state, Deadline{}};
   if (!state.wait_until([&] { return scope.detached == 0; }, patience))
     state.expire(timed_out("wait"));
   // Posts that were refused and that nobody waited for.
@@ -137,32 +137,37 @@ void ClosureFrame::check_local(std::uint64_t address, std::source_location where
 
 }  // namespace detail
 
-Result<std::size_t> Scope::wait_any(std::span<const Operation> operations, Timeout limit) noexcept {
-  if (operations.empty())
-    return std::unexpected(
-        Error{.code = Errc::invalid_argument, .operation = "wait_any", .field = "operations"});
+std::optional<std::size_t> Scope::any_within(Deadline deadline,
+                                             std::span<const Operation> operations) noexcept {
   detail::ChannelState& state = detail::whole(channel_);
-  detail::Patience patience{state, limit};
+  detail::Patience patience{state, deadline};
   const auto is_over = [&](const Operation& operation) {
     const detail::Slot& slot = channel_.slot(operation.id_);
     return !operation.posted() || slot.id != operation.id_ || !is_in_flight(slot.state);
   };
-  auto found = operations.begin();
+  auto found = operations.end();
   const auto one_is_over = [&] {
     found = std::ranges::find_if(operations, is_over);
     return found != operations.end();
   };
-  if (!state.wait_until(one_is_over, patience)) {
-    const Error late = detail::timed_out("wait_any");
-    state.expire(late);
-    return std::unexpected(late);
-  }
+  if (operations.empty() || !state.wait_until(one_is_over, patience)) return std::nullopt;
   return static_cast<std::size_t>(found - operations.begin());
 }
 
-Result<void> Scope::wait_all(std::span<const Operation> operations, Timeout limit) noexcept {
+Result<std::size_t> Scope::wait_any(std::span<const Operation> operations,
+                                    Deadline deadline) noexcept {
+  if (operations.empty())
+    return std::unexpected(
+        Error{.code = Errc::invalid_argument, .operation = "wait_any", .field = "operations"});
+  if (const auto found = any_within(deadline, operations)) return *found;
+  const Error late = detail::timed_out("wait_any");
+  detail::whole(channel_).expire(late);
+  return std::unexpected(late);
+}
+
+Result<void> Scope::wait_all(std::span<const Operation> operations, Deadline deadline) noexcept {
   detail::ChannelState& state = detail::whole(channel_);
-  detail::Patience patience{state, limit};
+  detail::Patience patience{state, deadline};
   Result<void> outcome;
   for (const Operation operation : operations) {
     detail::Slot& slot = channel_.slot(operation.id_);

@@ -103,7 +103,14 @@ bool ChannelCore::is_ready(const Slot& slot, std::uint64_t id) noexcept {
   return !is_in_flight(slot.state);
 }
 
-bool ChannelCore::await(Slot& slot, std::uint64_t id, Timeout limit, Memory memory) noexcept {
+bool ChannelCore::ready_within(const Slot& slot, std::uint64_t id, Deadline deadline) noexcept {
+  if ((id & kRefused) != 0) return true;
+  ChannelState& state = whole(*this);
+  Patience patience{state, deadline};
+  return state.wait_until([&] { return slot.id != id || !is_in_flight(slot.state); }, patience);
+}
+
+bool ChannelCore::await(Slot& slot, std::uint64_t id, Deadline deadline, Memory memory) noexcept {
   if ((id & kRefused) != 0) {  // Its channel may be gone.
     last_result.unproven = false;
     last_result.error = refusal(id);
@@ -111,7 +118,7 @@ bool ChannelCore::await(Slot& slot, std::uint64_t id, Timeout limit, Memory memo
   }
   ChannelState& state = whole(*this);
   if (slot.state == SlotState::batch && slot.id == id && state.arrived_batch(slot)) return true;
-  Patience patience{state, limit};
+  Patience patience{state, deadline};
   return state.await_for(slot, id, patience, memory);
 }
 

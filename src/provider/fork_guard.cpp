@@ -10,7 +10,7 @@ namespace verbatim::detail {
 namespace {
 
 std::mutex list_mutex;
-ForkGuard* list_head = nullptr;
+ForkListener* list_head = nullptr;
 
 int refuse_send(ibv_qp*, ibv_send_wr* wr, ibv_send_wr** rejected) {
   *rejected = wr;
@@ -29,7 +29,7 @@ int refuse_notify(ibv_cq*, int) { return EOWNERDEAD; }
 
 }  // namespace
 
-ForkGuard::ForkGuard(ibv_context* context) : context_(context) {
+ForkListener::ForkListener() {
   static std::once_flag once;
   std::call_once(once,
                  [] { pthread_atfork(&before_fork, &after_fork_in_parent, &after_fork_in_child); });
@@ -39,26 +39,28 @@ ForkGuard::ForkGuard(ibv_context* context) : context_(context) {
   list_head = this;
 }
 
-ForkGuard::~ForkGuard() {
+ForkListener::~ForkListener() {
   const std::lock_guard lock{list_mutex};
   if (next_ != nullptr) next_->previous_ = previous_;
   (previous_ != nullptr ? previous_->next_ : list_head) = next_;
 }
 
 // The lock is held across the fork, so that the child finds the list whole.
-void ForkGuard::before_fork() { list_mutex.lock(); }
-void ForkGuard::after_fork_in_parent() { list_mutex.unlock(); }
-void ForkGuard::after_fork_in_child() {
-  for (ForkGuard* guard = list_head; guard != nullptr; guard = guard->next_) {
-    guard->in_child_.store(true);
-    auto& ops = guard->context_->ops;
-    ops.post_send = &refuse_send;
-    ops.post_recv = &refuse_receive;
-    ops.post_srq_recv = &refuse_shared_receive;
-    ops.poll_cq = &refuse_poll;
-    ops.req_notify_cq = &refuse_notify;
-  }
+void ForkListener::before_fork() { list_mutex.lock(); }
+void ForkListener::after_fork_in_parent() { list_mutex.unlock(); }
+void ForkListener::after_fork_in_child() {
+  for (ForkListener* each = list_head; each != nullptr; each = each->next_) each->forked();
   list_mutex.unlock();
+}
+
+void ForkGuard::forked() noexcept {
+  in_child_.store(true);
+  auto& ops = context_->ops;
+  ops.post_send = &refuse_send;
+  ops.post_recv = &refuse_receive;
+  ops.post_srq_recv = &refuse_shared_receive;
+  ops.poll_cq = &refuse_poll;
+  ops.req_notify_cq = &refuse_notify;
 }
 
 bool is_forked(const ibv_context* context) noexcept { return context->ops.poll_cq == &refuse_poll; }

@@ -11,24 +11,39 @@
 
 namespace verbatim::detail {
 
-class ForkGuard {
+/// Told of a fork in the child, before anybody uses it there.
+class ForkListener {
  public:
-  explicit ForkGuard(ibv_context* context);
-  ~ForkGuard();
-  ForkGuard(const ForkGuard&) = delete;
-  ForkGuard& operator=(const ForkGuard&) = delete;
+  ForkListener();
+  ForkListener(const ForkListener&) = delete;
+  ForkListener& operator=(const ForkListener&) = delete;
 
-  [[nodiscard]] bool in_child() const noexcept { return in_child_.load(); }
+ protected:
+  ~ForkListener();
 
  private:
+  /// In the child, inside fork(): other threads of the parent may hold any lock for ever.
+  virtual void forked() noexcept = 0;
   static void before_fork();
   static void after_fork_in_parent();
   static void after_fork_in_child();
 
+  ForkListener* next_ = nullptr;
+  ForkListener* previous_ = nullptr;
+};
+
+class ForkGuard final : ForkListener {
+ public:
+  explicit ForkGuard(ibv_context* context) noexcept : context_(context) {}
+  ~ForkGuard() = default;
+
+  [[nodiscard]] bool in_child() const noexcept { return in_child_.load(); }
+
+ private:
+  void forked() noexcept override;
+
   ibv_context* context_;
   std::atomic<bool> in_child_{false};
-  ForkGuard* next_ = nullptr;
-  ForkGuard* previous_ = nullptr;
 };
 
 /// Whether the data verbs of this context were replaced because the process is a forked child.

@@ -209,12 +209,52 @@ TEST_F(ChannelHandles, AnyTimeLimitIsGoodForAResultThatIsThere) {
   }
 }
 
-TEST_F(ChannelHandles, LongestAndNegativeLimitsWait) {
-  for (const Timeout limit : {Timeout::max(), Timeout{-1}, Timeout::min()}) {
+TEST_F(ChannelHandles, LongestLimitsWait) {
+  for (const Deadline limit :
+       {Deadline{std::chrono::nanoseconds::max()}, Deadline{std::chrono::hours::max()}, kForever,
+        Deadline{}, Deadline{Deadline::Clock::time_point::max()},
+        Deadline{Deadline::Clock::now() + std::chrono::hours{1}}}) {
     auto receiving = right.receive(empty(kPiece));
     std::jthread sender([&] { EXPECT_TRUE(succeeds(left.send(piece(0)))); });
     EXPECT_TRUE(succeeds(receiving.wait(limit).result));
   }
+}
+
+TEST_F(ChannelHandles, WhatLiesInThePastIsNow) {
+  const auto deadline = Deadline::Clock::now() - std::chrono::milliseconds{1};
+  for (const Deadline limit : {Deadline{deadline - Deadline::Clock::now()}, Deadline{deadline}}) {
+    auto [sender, receiver] = require(connect_pair(domain));
+    const auto before = Deadline::Clock::now();
+    EXPECT_TRUE(fails_with(receiver.receive(empty(kPiece)).wait(limit).result, Errc::timed_out));
+    EXPECT_LT(Deadline::Clock::now() - before, std::chrono::seconds{5});  // The default is 10 s.
+  }
+}
+
+TEST_F(ChannelHandles, WaitingAWhileEndsNothing) {
+  auto receiving = right.receive(empty(kPiece));
+  EXPECT_FALSE(receiving.ready_within(std::chrono::milliseconds{2}));
+  EXPECT_FALSE(receiving.ready_within(std::chrono::nanoseconds{-1}));
+  const auto outcome = left.scope([&](Scope& scope) {
+    const std::array both{scope.post(Receive{place(0)}), scope.post(Receive{place(1)})};
+    EXPECT_FALSE(scope.any_within(std::chrono::milliseconds{2}, both));
+    EXPECT_FALSE(scope.any_within(std::chrono::milliseconds{2}, {}));
+    EXPECT_TRUE(succeeds(right.send(piece(0))));
+    EXPECT_EQ(scope.any_within(kForever, both), 0u);
+    EXPECT_TRUE(succeeds(scope.wait(both[0])));
+    EXPECT_TRUE(succeeds(right.send(piece(1))));
+    EXPECT_TRUE(succeeds(scope.wait(both[1])));
+  });
+  EXPECT_TRUE(outcome.has_value());
+  EXPECT_FALSE(left.cause() || right.cause());
+  std::jthread sender([&] { EXPECT_TRUE(succeeds(left.send(piece(2)))); });
+  EXPECT_TRUE(receiving.ready_within(kForever));
+  EXPECT_TRUE(succeeds(receiving.wait().result));
+}
+
+TEST_F(ChannelHandles, WaitForEverIsEndedByACancel) {
+  auto receiving = right.receive(empty(kPiece));
+  std::jthread other([canceller = right.canceller()] { canceller.cancel(); });
+  EXPECT_TRUE(fails_with(receiving.wait(kForever).result, Errc::cancelled));
 }
 
 TEST_F(ChannelHandles, LimitOfZeroEndsWhatIsNotThere) {

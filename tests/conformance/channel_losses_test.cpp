@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-#include "connected_channels.hpp"
+#include "conformance/connected_channels.hpp"
 
 namespace verbatim::test {
 namespace {

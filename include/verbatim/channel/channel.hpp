@@ -27,6 +27,7 @@
 
 #include "verbatim/channel/canceller.hpp"
 #include "verbatim/channel/channel_options.hpp"
+#include "verbatim/channel/deadline.hpp"
 #include "verbatim/channel/detail/last_result.hpp"
 #include "verbatim/channel/detail/owned.hpp"
 #include "verbatim/channel/detail/scope_run.hpp"
@@ -50,44 +51,40 @@ class Channel {
   // Blocking: one operation, and its result.
   template <std::size_t N = 1>
   [[nodiscard]] VERBATIM_HOT Result<Completion> send(
-      const ElementList<GatherElement, N>& from, SendOptions options = {},
-      Timeout limit = kChannelTimeout,
+      const ElementList<GatherElement, N>& from, SendOptions options = {}, Deadline deadline = {},
       std::source_location where = std::source_location::current()) noexcept {
-    return run(Send<N>{from, options}, limit, where);
+    return run(Send<N>{from, options}, deadline, where);
   }
   [[nodiscard]] VERBATIM_HOT Result<Completion> send(
-      GatherElement from, SendOptions options = {}, Timeout limit = kChannelTimeout,
+      GatherElement from, SendOptions options = {}, Deadline deadline = {},
       std::source_location where = std::source_location::current()) noexcept {
-    return run(Send{from, options}, limit, where);
+    return run(Send{from, options}, deadline, where);
   }
   [[nodiscard]] Result<Completion> receive(
-      ScatterElement into, Timeout limit = kChannelTimeout,
+      ScatterElement into, Deadline deadline = {},
       std::source_location where = std::source_location::current()) noexcept {
-    return run(Receive{std::move(into)}, limit, where);
+    return run(Receive{std::move(into)}, deadline, where);
   }
   [[nodiscard]] Result<Completion> write(
-      GatherElement from, WriteTarget to, WriteOptions options = {},
-      Timeout limit = kChannelTimeout,
+      GatherElement from, WriteTarget to, WriteOptions options = {}, Deadline deadline = {},
       std::source_location where = std::source_location::current()) noexcept {
-    return run(Write<1>{from, to, options}, limit, where);
+    return run(Write<1>{from, to, options}, deadline, where);
   }
   [[nodiscard]] Result<Completion> read(
-      ScatterElement into, ReadSource from, ReadOptions options = {},
-      Timeout limit = kChannelTimeout,
+      ScatterElement into, ReadSource from, ReadOptions options = {}, Deadline deadline = {},
       std::source_location where = std::source_location::current()) noexcept {
-    return run(Read<1>{std::move(into), from, options}, limit, where);
+    return run(Read<1>{std::move(into), from, options}, deadline, where);
   }
   /// The value before.
   [[nodiscard]] Result<std::uint64_t> fetch_add(RemoteAtomic at, std::uint64_t add,
-                                                Timeout limit = kChannelTimeout);
+                                                Deadline deadline = {});
   /// The value before: the swap was made if it equals `compare`.
   [[nodiscard]] Result<std::uint64_t> compare_swap(RemoteAtomic at, std::uint64_t compare,
-                                                   std::uint64_t swap,
-                                                   Timeout limit = kChannelTimeout);
+                                                   std::uint64_t swap, Deadline deadline = {});
   /// Any other work, with as many elements as it has.
   template <class Work>
   [[nodiscard]] VERBATIM_HOT Result<Completion> run(
-      const Work& work, Timeout limit = kChannelTimeout,
+      const Work& work, Deadline deadline = {},
       std::source_location where = std::source_location::current()) noexcept {
     detail::ChannelCore& state = *state_;
     const detail::Ticket ticket = state.post(work, {detail::SlotState::flying, where});
@@ -95,7 +92,7 @@ class Channel {
       return std::unexpected(state.refusal(ticket.id));
     Completion completion;
     if (!state.arrived_fresh(*ticket.slot, ticket.id, completion)) [[unlikely]] {
-      if (!state.await(*ticket.slot, ticket.id, limit, detail::Memory::borrowed))
+      if (!state.await(*ticket.slot, ticket.id, deadline, detail::Memory::borrowed))
         return std::unexpected(detail::last_result.error);
       completion = detail::last_result.completion;
     }
@@ -197,10 +194,10 @@ class Channel {
   /// closes too, so that nobody loses a peer that it still sends to: a queue pair that is gone
   /// looks to the other side like a broken network. `timed_out` naming "the peer's done" if the
   /// peer goes on for longer than `limit`; a peer whose connection has ended counts as done.
-  [[nodiscard]] Result<void> close(Timeout limit = kChannelTimeout) noexcept;
+  [[nodiscard]] Result<void> close(Deadline deadline = {}) noexcept;
   /// For who carries endpoints himself and wants such an end: both sides finish_sends(), tell each
   /// other so, and then close(). The channel lives on, also after `timed_out`.
-  [[nodiscard]] Result<void> finish_sends(Timeout limit = kChannelTimeout) noexcept;
+  [[nodiscard]] Result<void> finish_sends(Deadline deadline = {}) noexcept;
   /// A channel that ended becomes a prepared one: same domain, memory and completion queue, new
   /// sequence number and nonce. `busy` while results were not taken, or it has not ended;
   /// `device_failed` if the device or the completion queue is. A cancel or a stop request from

@@ -13,11 +13,8 @@ namespace verbatim {
 
 class Channel;
 
-/// How long a call may wait. Relative, so that the clock need not be read until something has to
-/// be waited for: it starts at the first poll that brings nothing.
+/// A time that must be given as a length. Calls of a channel take a Deadline.
 using Timeout = std::chrono::nanoseconds;
-/// The channel's own (ChannelOptions::timeout).
-inline constexpr Timeout kChannelTimeout{-1};
 
 /// What a wait does while nothing comes: it spins, then gives the processor away at each turn, then
 /// sleeps until the device raises an event. Waking up costs tens of microseconds.
@@ -37,7 +34,7 @@ struct ChannelOptions {
   /// What the peer may do through this channel with memory that was given to it.
   AccessFlags access = Access::remote_read | Access::remote_write | Access::remote_atomic;
 
-  /// For every wait that names none of its own.
+  /// For every wait that names no deadline of its own.
   std::chrono::nanoseconds timeout = std::chrono::seconds{10};
   /// How long the device may take to give back what is outstanding when the channel ends.
   std::chrono::nanoseconds flush_timeout = std::chrono::seconds{1};

@@ -23,6 +23,7 @@
 
 #include "verbatim/base/annotations.hpp"
 #include "verbatim/channel/channel_options.hpp"
+#include "verbatim/channel/deadline.hpp"
 #include "verbatim/channel/detail/last_result.hpp"
 #include "verbatim/channel/detail/slots.hpp"
 
@@ -83,17 +84,22 @@ class VERBATIM_CONSUMABLE
     return !posted() || channel_->is_ready(*slot_, id_);
   }
 
+  /// Waits a while, and ends nothing: whether wait() would return at once.
+  VERBATIM_UNCONSUMED_ONLY [[nodiscard]] bool ready_within(Deadline deadline) noexcept {
+    return !posted() || channel_->ready_within(*slot_, id_, deadline);
+  }
+
   /// Waits until the device is done with the buffer. `timed_out` breaks the channel: only so it is
   /// certain that nothing will be written to the buffer any more. Once.
   VERBATIM_CONSUMES VERBATIM_UNCONSUMED_ONLY [[nodiscard]] VERBATIM_HOT Completed<B> wait(
-      Timeout limit = kChannelTimeout) noexcept {
+      Deadline deadline = {}) noexcept {
     const std::uint64_t id = std::exchange(id_, detail::kRefused);
     detail::Slot& slot = *std::exchange(slot_, &detail::no_slot);
     Completion completion;
     if (slot.id != id || !channel_->arrived(slot, id, completion)) [[unlikely]] {
       if ((id & detail::kRefused) != 0)  // Its channel may be gone.
         return {std::move(buffer_), std::unexpected(detail::ChannelCore::refusal(id))};
-      if (!channel_->await(slot, id, limit, detail::Memory::owned)) {
+      if (!channel_->await(slot, id, deadline, detail::Memory::owned)) {
         if (detail::last_result.unproven) [[unlikely]]
           keep_for_ever(std::move(buffer_));
         return {std::move(buffer_), std::unexpected(detail::last_result.error)};

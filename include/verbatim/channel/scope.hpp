@@ -36,6 +36,7 @@
 
 #include "verbatim/base/check.hpp"
 #include "verbatim/channel/channel_options.hpp"
+#include "verbatim/channel/deadline.hpp"
 #include "verbatim/channel/detail/batch.hpp"
 #include "verbatim/channel/detail/closure_frame.hpp"
 #include "verbatim/channel/detail/last_result.hpp"
@@ -138,11 +139,11 @@ class Scope {
 
   /// Waits for the operation and takes its result. A second time it is `stale`.
   [[nodiscard]] VERBATIM_HOT Result<Completion> wait(Operation operation,
-                                                     Timeout limit = kChannelTimeout) noexcept {
+                                                     Deadline deadline = {}) noexcept {
     Completion completion;
     detail::Slot& slot = channel_.slot(operation.id_);
     if (!channel_.arrived(slot, operation.id_, completion)) [[unlikely]] {
-      if (!channel_.await(slot, operation.id_, limit, detail::Memory::borrowed))
+      if (!channel_.await(slot, operation.id_, deadline, detail::Memory::borrowed))
         return std::unexpected(detail::take_failed(channel_, operation.id_));
       completion = detail::last_result.completion;
     }
@@ -158,10 +159,13 @@ class Scope {
   /// Waits for one of them, and says which. Its result is then taken with wait(). `timed_out`
   /// breaks the channel, as any other wait does.
   [[nodiscard]] Result<std::size_t> wait_any(std::span<const Operation> operations,
-                                             Timeout limit = kChannelTimeout) noexcept;
+                                             Deadline deadline = {}) noexcept;
+  /// Waits a while, and ends nothing: which of them is over, if one is.
+  [[nodiscard]] std::optional<std::size_t> any_within(
+      Deadline deadline, std::span<const Operation> operations) noexcept;
   /// Waits for all of them, also after one has failed, and returns the first failure.
   [[nodiscard]] Result<void> wait_all(std::span<const Operation> operations,
-                                      Timeout limit = kChannelTimeout) noexcept;
+                                      Deadline deadline = {}) noexcept;
 
  private:
   friend class detail::ScopeRun;

@@ -82,7 +82,7 @@ TEST_F(Deadlines, LongestOnesDoNotEndAtOnce) {
     script.complete(id);
   };
   const auto outcome = channel().scope([&](Scope& scope) {
-    for (const Timeout limit : {Timeout::max(), kChannelTimeout}) {
+    for (const Deadline limit : {Deadline{std::chrono::nanoseconds::max()}, Deadline{}}) {
       const std::array one{scope.post(Send{memory.gather()})};
       late(script.sends.back().id);
       EXPECT_EQ(require(scope.wait_any(one, limit)), 0u);

@@ -23,6 +23,7 @@
 #include "verbatim/base/dma_model.hpp"
 #include "verbatim/base/error.hpp"
 #include "verbatim/channel/channel_options.hpp"
+#include "verbatim/channel/deadline.hpp"
 #include "verbatim/verbs/completion.hpp"
 #include "verbatim/verbs/detail/encode.hpp"
 #include "verbatim/verbs/queue_pair.hpp"
@@ -197,9 +198,11 @@ struct ChannelCore {
   // The slow halves.
   void file(const ibv_wc* polled, int count) noexcept;
   /// True with `last_result.completion`, false with `last_result.error`.
-  [[gnu::noinline]] bool await(Slot& slot, std::uint64_t id, Timeout limit, Memory memory) noexcept;
+  [[gnu::noinline]] bool await(Slot& slot, std::uint64_t id, Deadline deadline,
+                               Memory memory) noexcept;
   /// Whether a result (of any kind) can be taken without waiting. Polls once.
   [[gnu::noinline]] bool is_ready(const Slot& slot, std::uint64_t id) noexcept;
+  bool ready_within(const Slot& slot, std::uint64_t id, Deadline deadline) noexcept;
   VERBATIM_COLD Ticket refuse(OperationQueue& queue, Post how) noexcept;
   VERBATIM_COLD Ticket refuse_send(PostShape shape, Post how) noexcept;
   VERBATIM_COLD Ticket refuse_receive(std::size_t elements, Post how) noexcept;

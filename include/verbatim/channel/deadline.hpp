@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#pragma once
+/// \file How long a call may wait: for so long, until then, for ever, or as the channel says.
+///
+///     pending.wait(50ms);   pending.wait(start + 50ms);   pending.wait(kForever); pending.wait();
+///
+/// A duration stays relative, so that the clock need not be read until something has to be waited
+/// for: it starts at the first poll that brings nothing. What lies in the past is now: such a call
+/// looks once, and does not wait. What is too far away for the clock is never.
+#include <chrono>
+#include <cstdint>
+#include <limits>
+#include <type_traits>
+
+namespace verbatim {
+
+class Deadline {
+ public:
+  using Clock = std::chrono::steady_clock;
+  enum class Kind : std::uint8_t { own, relative, absolute, never };
+
+  /// The channel's own (ChannelOptions::timeout).
+  constexpr Deadline() noexcept = default;
+  template <class Rep, class Period>
+  constexpr Deadline(std::chrono::duration<Rep, Period> limit) noexcept
+      : Deadline(Kind::relative, to_nanoseconds(limit)) {}
+  template <class Duration>
+  constexpr Deadline(std::chrono::time_point<Clock, Duration> when) noexcept
+      : Deadline(Kind::absolute, to_nanoseconds(when.time_since_epoch())) {}
+  [[nodiscard]] static constexpr Deadline never() noexcept { return {Kind::never, 0}; }
+
+  [[nodiscard]] constexpr Kind kind() const noexcept { return kind_; }
+  /// Of a relative one; not negative.
+  [[nodiscard]] constexpr std::chrono::nanoseconds limit() const noexcept {
+    return std::chrono::nanoseconds{nanoseconds_};
+  }
+  /// Of an absolute one.
+  [[nodiscard]] constexpr Clock::time_point when() const noexcept {
+    return Clock::time_point{std::chrono::duration_cast<Clock::duration>(limit())};
+  }
+
+ private:
+  static constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
+  /// Sums with longer times would not fit the clock.
+  static constexpr std::int64_t kLongest = kNever / 4;
+
+  constexpr Deadline(Kind kind, std::int64_t nanoseconds) noexcept
+      : nanoseconds_(nanoseconds), kind_(nanoseconds == kNever ? Kind::never : kind) {}
+
+  /// Not negative; kNever for what does not fit.
+  template <class Rep, class Period>
+  static constexpr std::int64_t to_nanoseconds(
+      std::chrono::duration<Rep, Period> duration) noexcept {
+    if (!(duration > std::chrono::duration<Rep, Period>::zero()))
+      return 0;  // Also what is no number.
+    if constexpr (std::is_same_v<std::chrono::duration<Rep, Period>, std::chrono::nanoseconds>) {
+      return duration.count() > kLongest ? kNever : duration.count();
+    } else {
+      using Wide = std::chrono::duration<long double, std::nano>;
+      const long double wide = Wide{duration}.count();
+      return wide > static_cast<long double>(kLongest) ? kNever : static_cast<std::int64_t>(wide);
+    }
+  }
+
+  std::int64_t nanoseconds_ = 0;
+  Kind kind_ = Kind::own;
+};
+
+/// For a server's receives: ended by the peer, a cancel or the device, and by nothing else.
+inline constexpr Deadline kForever = Deadline::never();
+
+}  // namespace verbatim
