@@ -187,13 +187,14 @@ void Flight::release() noexcept {
   delete operation_;
 }
 
-void posted([[maybe_unused]] Queue& queue, Flight& flight, Direction direction,
-            std::span<const Range> ranges, const std::source_location& where) noexcept {
+void posted(Queue& queue, Flight& flight, Direction direction, std::span<const Range> ranges,
+            const std::source_location& where) noexcept {
   {
     const detail::Unseen unseen;
     if (flight.operation_ == nullptr) flight.operation_ = detail::create();
     detail::Operation& operation = *flight.operation_;
     detail::fill(operation, direction, ranges, where);
+    operation.queue = &queue;
     detail::capture(operation.stack, __builtin_return_address(0));
     detail::track(operation);
     operation.summed = false;

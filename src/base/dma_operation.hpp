@@ -30,6 +30,7 @@ struct Operation {
   bool in_flight = false;
   bool summed = false;  // `sums` holds the fingerprints of this flight.
   Direction direction = Direction::device_reads;
+  const Queue* queue = nullptr;  // Of this flight.
   std::uint32_t count = 0;
   std::array<Range, kMaxRanges> ranges{};
   std::array<Tracker::Id, kMaxRanges> tracked{};

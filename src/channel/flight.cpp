@@ -1,19 +1,41 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // What the slots tell the DMA model (base/dma_model.hpp). Called only where a checker is compiled
 // in.
-#include <algorithm>
 #include <array>
 
 #include "verbatim/channel/detail/slots.hpp"
 
-namespace verbatim::detail {
+#if VERBATIM_DMA_MODELLED
+#include "base/dma_operation.hpp"
+#endif
 
-void take_off(OperationQueue& queue, Slot& slot, dma::Direction direction,
+namespace verbatim::detail {
+namespace {
+
+/// A fenced request begins when the earlier reads and atomics of its queue are over: it takes what
+/// they brought, and the bytes change until then.
+bool waits_for([[maybe_unused]] const OperationQueue& queue,
+               [[maybe_unused]] const dma::Range& range) noexcept {
+#if VERBATIM_DMA_MODELLED
+  const auto* const other = dma::detail::find_in_flight(range.data, range.size);
+  return other != nullptr && other->queue == &queue.model &&
+         other->direction == dma::Direction::device_writes;
+#else
+  return false;
+#endif
+}
+
+}  // namespace
+
+void take_off(OperationQueue& queue, Slot& slot, dma::Direction direction, bool fenced,
               std::span<const ibv_sge> elements, const std::source_location& where) noexcept {
   std::array<dma::Range, dma::kMaxRanges> ranges;
-  const std::size_t count = std::min(elements.size(), ranges.size());
-  for (std::size_t i = 0; i < count; ++i)
-    ranges[i] = {reinterpret_cast<const std::byte*>(elements[i].addr), elements[i].length};
+  std::size_t count = 0;
+  for (const ibv_sge& element : elements) {
+    if (count == ranges.size()) break;
+    const dma::Range range{reinterpret_cast<const std::byte*>(element.addr), element.length};
+    if (!fenced || !waits_for(queue, range)) ranges[count++] = range;
+  }
   dma::posted(queue.model, slot.flight, direction, std::span{ranges}.first(count), where);
 }
 

@@ -49,6 +49,21 @@ TEST_F(ChannelTest, OwnedOperationOnAPartOfTheBuffer) {
   EXPECT_TRUE(all_equal(received.bytes().first(16), std::byte{}));
 }
 
+TEST_F(ChannelTest, FencedSendTakesWhatAReadBeforeItBrings) {
+  SharedRegion source = require(domain.allocate_shared(kPiece, Access::remote_read));
+  fill(source.quiescent_bytes(), seed);
+  auto receiving = right.receive(empty(kPiece));
+  Buffer memory = empty(kPiece);
+  const auto outcome = left.scope([&](Scope& scope) {
+    scope.post_detached(Read{memory.scatter(), source.remote()});
+    scope.post_detached(Send{memory.gather(), {.fenced = true}});  // No overlap: it waits.
+  });
+  EXPECT_TRUE(outcome.has_value());
+  auto [received, result] = receiving.wait();
+  ASSERT_TRUE(succeeds(result));
+  EXPECT_TRUE(holds(received.bytes(), seed));
+}
+
 TEST_F(ChannelTest, SeveralBuffersAreOneMessage) {
   auto receiving = right.receive(std::array{empty(10), empty(30)});
   auto sending = left.send(std::array{filled(20, seed), filled(15, seed + 1)});
