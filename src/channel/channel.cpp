@@ -67,12 +67,6 @@ Result<std::uint64_t> run_atomic(Channel& channel, detail::ChannelState& state, 
   return before;
 }
 
-std::uint32_t credit(const detail::OperationQueue& queue) noexcept {
-  std::uint32_t slots = 0;
-  for (const detail::Slot* slot = queue.free; slot != nullptr; slot = slot->next) ++slots;
-  return slots;
-}
-
 }  // namespace
 
 Result<std::uint64_t> Channel::fetch_add(RemoteAtomic at, std::uint64_t add, Deadline deadline) {
@@ -146,9 +140,9 @@ Result<int> Channel::fd() noexcept {
   return state.watched.epoll.get();
 }
 
-std::uint32_t Channel::free_sends() const noexcept { return credit(whole().sends); }
+std::uint32_t Channel::free_sends() const noexcept { return detail::credit(whole().sends); }
 std::uint64_t Channel::dropped_messages() const noexcept { return whole().dropped_messages; }
-std::uint32_t Channel::free_receives() const noexcept { return credit(whole().receives); }
+std::uint32_t Channel::free_receives() const noexcept { return detail::credit(whole().receives); }
 
 // ---- Meeting and parting ------------------------------------------------------------------------
 

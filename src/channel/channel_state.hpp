@@ -179,6 +179,12 @@ bool ChannelState::wait_until(Done done, Patience& patience) noexcept {
 [[nodiscard]] inline std::span<Slot> slots_of(const OperationQueue& queue) noexcept {
   return {queue.first, queue.count};
 }
+/// Posts until `would_block`. Counted: nobody needs it on the straight path.
+[[nodiscard]] inline std::uint32_t credit(const OperationQueue& queue) noexcept {
+  std::uint32_t slots = 0;
+  for (const Slot* slot = queue.free; slot != nullptr; slot = slot->next) ++slots;
+  return slots;
+}
 /// Of a batch, from the first to the last.
 template <class Action>
 void for_batch(Slot& last, Action action) noexcept {

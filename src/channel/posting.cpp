@@ -20,13 +20,6 @@ constinit std::atomic<std::uint64_t> refusal_count{0};
 /// A handle's id has so many bits for the number.
 constexpr std::uint64_t kRefusalNumbers = ~std::uint64_t{0} >> kIndexBits;
 
-/// Posts until `would_block`. Counted: nobody needs it on the straight path.
-std::size_t credit(const OperationQueue& queue) noexcept {
-  std::size_t slots = 0;
-  for (const Slot* slot = queue.free; slot != nullptr; slot = slot->next) ++slots;
-  return slots;
-}
-
 }  // namespace
 
 constinit ChannelCore gone_channel{};
