@@ -74,12 +74,10 @@ bool make_room(ChannelCore& channel, OperationQueue& queue, std::uint64_t refuse
   return state.cause ? give_up() : true;
 }
 
-void finish_scope(ChannelCore& channel, ScopeState& scope) noexcept {
-  ChannelState& state = whole(channel);
-  Patience patience{state, Deadline{}};
-  if (!state.wait_until([&] { return scope.detached == 0; }, patience))
-    state.expire(timed_out("wait"));
-  // Posts that were refused and that nobody waited for.
+namespace {
+
+/// Handles that the closure left: refused posts fail the scope, the others are waited for.
+void finish_handles(ChannelState& state, ScopeState& scope) noexcept {
   auto& refused = state.ledger.refused;
   for (const ScopeLedger::Refused& each : refused) {
     if (each.scope != &scope) continue;
@@ -89,6 +87,20 @@ void finish_scope(ChannelCore& channel, ScopeState& scope) noexcept {
   std::erase_if(refused, [&](const auto& each) { return each.scope == &scope; });
   collect(state, state.sends, scope);
   collect(state, state.receives, scope);
+}
+
+}  // namespace
+
+void finish_scope(ChannelCore& channel, ScopeState& scope) noexcept {
+  ChannelState& state = whole(channel);
+  // Mostly one look brings them all, and nobody needs patience.
+  if (scope.detached != 0) state.core->drain();
+  if (scope.detached != 0) {
+    Patience patience{state, Deadline{}};
+    if (!state.wait_until([&] { return scope.detached == 0; }, patience))
+      state.expire(timed_out("wait"));
+  }
+  if (scope.handles != 0) finish_handles(state, scope);
   // A failure that nobody waited for ends the channel too.
   if (scope.failed) state.heed_interrupts();
 }
