@@ -258,10 +258,9 @@ TEST_F(Forged, LengthThatChangesAfterItWasCheckedIsNotBelieved) {
     unsigned turn = 0;
     while (!stop.load(std::memory_order_relaxed)) {
       const std::uint32_t next = queue.shared_head.load() & (queue.capacity - 1);  // To be polled.
-      auto& count =
-          self.at<std::uint32_t>(queue.ring_offset + next * sizeof(engine::CompletionEntry) +
-                                 offsetof(engine::CompletionEntry, head) +
-                                     offsetof(engine::EntryHead, byte_count));
+      auto& count = self.at<std::uint32_t>(
+          queue.ring_offset + next * sizeof(engine::CompletionEntry) +
+          offsetof(engine::CompletionEntry, head) + offsetof(engine::EntryHead, byte_count));
       __atomic_store_n(&count, 1u << 30, __ATOMIC_RELAXED);
       for (unsigned spin = 0; spin < (turn & 63); ++spin) relax_processor();
       __atomic_store_n(&count, kBytes, __ATOMIC_RELAXED);
