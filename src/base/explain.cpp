@@ -254,6 +254,8 @@ void explain_from_system(Explanation& to) {
     case Errc::cancelled:
     case Errc::broken:
     case Errc::closed:
+    case Errc::peer_closed:
+    case Errc::peer_lost:
     case Errc::stale:
     case Errc::driver: return;
   }

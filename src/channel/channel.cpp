@@ -34,7 +34,7 @@ void Channel::release(detail::ChannelCore& core) noexcept {
   detail::ChannelState& state = detail::whole(core);
   // Closed last, and also when results that were not taken keep the state: the peer may wait for
   // us, and that tells it that we are gone.
-  const detail::FileDescriptor link = std::move(state.link);
+  const detail::Link link = std::move(state.link);
   state.abandon();
 }
 
@@ -110,8 +110,10 @@ Result<std::size_t> Channel::poll() noexcept {
   while ((count = state.core->drain()) > 0) {
   }
   if (count < 0) state.expire(state.core->broken());
-  state.heed_interrupts();
-  state.step_end(std::chrono::steady_clock::now());
+  const auto now = std::chrono::steady_clock::now();
+  if (!state.heed_interrupts()) state.heed_link(now);
+  if (state.is_peer_going()) state.raise();  // The connection may have said all, and is quiet now.
+  state.step_end(now);
   const std::size_t filed = std::exchange(state.watched.filed, 0) - 1;
   ++state.watched.round;
   if (state.cause && filed == 0) return std::unexpected(*state.cause);
@@ -126,7 +128,9 @@ Result<int> Channel::fd() noexcept {
     if (epoll.get() < 0) return std::unexpected(os_failure("epoll_create1", errno));
     detail::FileDescriptor raised{eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
     if (raised.get() < 0) return std::unexpected(os_failure("eventfd", errno));
-    for (const int source : {state.core->events.fd(), state.interrupt->fd, raised.get()}) {
+    for (const int source :
+         {state.core->events.fd(), state.interrupt->fd, raised.get(), state.link.fd()}) {
+      if (source < 0) continue;  // No connection beside the channel.
       epoll_event wanted{.events = EPOLLIN, .data = {.fd = source}};
       if (epoll_ctl(epoll.get(), EPOLL_CTL_ADD, source, &wanted) != 0)
         return std::unexpected(os_failure("epoll_ctl", errno));
@@ -176,6 +180,8 @@ Result<void> Channel::finish_sends(Deadline deadline) noexcept {
 Result<void> Channel::close(Deadline deadline) noexcept {
   detail::ChannelState& state = whole();
   detail::Leave leave{state, std::move(state.link)};
+  if (state.cause == Errc::closed) return {};  // By ourselves, before.
+  if (state.cause == Errc::peer_closed) return leave.answer();
   if (state.cause) return std::unexpected(*state.cause);
   detail::Patience patience{state, deadline};
   const auto parted = [&] {

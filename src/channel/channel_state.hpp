@@ -2,8 +2,8 @@
 #pragma once
 /// \file All of a channel that stays where it is when the Channel is moved.
 ///
-/// The files that define its members: posting.cpp (refusals, batches), waiting.cpp, scope.cpp,
-/// channel_end.cpp; recycle() and creation are in prepared_channel.cpp.
+/// The files that define its members: posting.cpp (refusals, batches), waiting.cpp, peer_end.cpp,
+/// scope.cpp, channel_end.cpp; recycle() and creation are in prepared_channel.cpp.
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "channel/completion_core.hpp"
+#include "channel/link.hpp"
 #include "channel/patience.hpp"
 #include "provider/fork_guard.hpp"
 #include "verbatim/channel/channel_options.hpp"
@@ -94,7 +95,7 @@ struct ChannelState final : ChannelCore, private ForkListener {
   std::unique_ptr<ibv_send_wr[]> requests{};
   std::optional<Buffer> atomic_result{};
   std::shared_ptr<Interrupt> interrupt;
-  FileDescriptor link{};  ///< Where Listener or dial() met the peer: close() takes leave on it.
+  Link link{};  ///< Where Listener or dial() met the peer: tells of its end.
   std::optional<std::stop_callback<std::function<void()>>> stop{};
   ScopeLedger ledger{};
   Watched watched{};
@@ -126,6 +127,13 @@ struct ChannelState final : ChannelCore, private ForkListener {
   bool arrived_batch(Slot& last) noexcept;
   /// Ends the channel if somebody asked for it or an event says that it is broken.
   bool heed_interrupts() noexcept;
+  /// Ends the channel if the peer has. Asks the system once in kLinkInterval.
+  bool heed_link(std::chrono::steady_clock::time_point now) noexcept;
+  /// Whether the peer's end was seen, and what it sent before may still be coming.
+  [[nodiscard]] bool is_peer_going() const noexcept {
+    return !cause && link.state() != LinkState::none &&
+           gone_since_ != std::chrono::steady_clock::time_point{};
+  }
   void take(Slot& slot) noexcept;
 
   // The end: see channel_end.cpp.
@@ -154,6 +162,7 @@ struct ChannelState final : ChannelCore, private ForkListener {
   Turn turn(Patience& patience) noexcept;
   void settle(Slot& slot) noexcept;
   void count_dropped_message() noexcept;
+  [[nodiscard]] Error named(const Error& failure) noexcept;
   [[nodiscard]] bool borrows() const noexcept;
   bool post_markers() noexcept;
   [[nodiscard]] bool are_markers_back() const noexcept;
@@ -162,6 +171,8 @@ struct ChannelState final : ChannelCore, private ForkListener {
   void end_queue(OperationQueue& queue) noexcept;
 
   std::chrono::steady_clock::time_point flush_end_{};
+  std::chrono::steady_clock::time_point next_look_{};   ///< At the link.
+  std::chrono::steady_clock::time_point gone_since_{};  ///< When it first told of the peer's end.
 };
 
 [[nodiscard]] inline ChannelState& whole(ChannelCore& channel) noexcept {

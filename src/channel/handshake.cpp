@@ -32,8 +32,7 @@ namespace detail {
 /// The connection stays with the channel.
 struct Rendezvous {
   static void keep(Channel& channel, PrivateDescriptor link) noexcept {
-    watch_for_silence(link.get());
-    whole(*channel.state_).link = FileDescriptor{link.release()};
+    whole(*channel.state_).link = Link{std::move(link)};
   }
 };
 

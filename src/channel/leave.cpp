@@ -1,31 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #include "channel/leave.hpp"
 
-#include <sys/socket.h>
-
-#include <array>
-#include <cerrno>
 #include <utility>
 
 #include "channel/channel_state.hpp"
-#include "channel/frame.hpp"
 
 namespace verbatim::detail {
-namespace {
 
-/// So long is a frame without payload.
-constexpr int kDoneBytes = 8;
-/// What is not there at once is waited for by who drives the steps.
-constexpr BoundedCall kAtOnce{.operation = "close", .deadline = {}};
-
-}  // namespace
-
-Leave::Leave(ChannelState& state, FileDescriptor link) noexcept
-    : state_(state), link_(std::move(link)) {
-  // So that a part of the peer's frame wakes nobody. If it cannot be set, it does.
-  if (link_.get() >= 0)
-    setsockopt(link_.get(), SOL_SOCKET, SO_RCVLOWAT, &kDoneBytes, sizeof kDoneBytes);
-}
+Leave::Leave(ChannelState& state, Link link) noexcept : state_(state), link_(std::move(link)) {}
 
 bool Leave::step() noexcept {
   for (;;) {
@@ -42,8 +24,8 @@ bool Leave::step() noexcept {
 }
 
 pollfd Leave::wanted() const noexcept {
-  if (stage_ == Stage::telling) return {.fd = link_.get(), .events = POLLOUT, .revents = 0};
-  if (stage_ == Stage::hearing) return {.fd = link_.get(), .events = POLLIN, .revents = 0};
+  if (stage_ == Stage::telling) return {.fd = link_.fd(), .events = POLLOUT, .revents = 0};
+  if (stage_ == Stage::hearing) return {.fd = link_.fd(), .events = POLLIN, .revents = 0};
   return {.fd = -1, .events = 0, .revents = 0};
 }
 
@@ -62,24 +44,28 @@ Leave::Stage Leave::end(const Result<void>& how) noexcept {
 Leave::Stage Leave::finish_sends() noexcept {
   if (state_.busy(state_.sends)) return Stage::finishing;
   state_.heed_interrupts();  // The last one may have failed.
-  if (state_.cause || link_.get() < 0) return Stage::over;
+  if (state_.cause || link_.state() == LinkState::none) return Stage::over;
   return Stage::telling;
 }
 
 Leave::Stage Leave::tell() noexcept {
-  const auto told = send_frame(link_.get(), FrameKind::done, {}, kAtOnce);
-  if (told) return Stage::hearing;
-  const bool is_full = told.error() == Errc::timed_out && told.error().value == 0;
-  return is_full ? Stage::telling : end(told);
+  if (link_.say_done()) return Stage::hearing;
+  const LinkState seen = link_.look();
+  return seen == LinkState::finished || seen == LinkState::lost ? hear() : Stage::telling;
 }
 
 Leave::Stage Leave::hear() noexcept {
-  std::array<std::byte, kDoneBytes> seen;
-  const ssize_t there = recv(link_.get(), seen.data(), seen.size(), MSG_PEEK | MSG_DONTWAIT);
-  const bool nothing = there < 0 && (errno == EAGAIN || errno == EINTR);
-  if (nothing || (there > 0 && there < kDoneBytes)) return Stage::hearing;
-  const auto heard = receive_frame(link_.get(), FrameKind::done, {}, kAtOnce);
-  return end(heard ? Result<void>{} : std::unexpected(heard.error()));
+  switch (link_.look()) {
+    case LinkState::open: return Stage::hearing;
+    case LinkState::lost: return end(std::unexpected(*link_.cause()));
+    default: return end({});
+  }
+}
+
+Result<void> Leave::answer() noexcept {
+  // A peer that is gone does not wait for it.
+  [[maybe_unused]] const bool said = link_.say_done();
+  return {};
 }
 
 }  // namespace verbatim::detail

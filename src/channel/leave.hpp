@@ -8,8 +8,8 @@
 
 #include <cstdint>
 
+#include "channel/link.hpp"
 #include "verbatim/base/error.hpp"
-#include "verbatim/channel/detail/file_descriptor.hpp"
 
 namespace verbatim::detail {
 
@@ -18,7 +18,7 @@ struct ChannelState;
 class Leave {
  public:
   /// `link`: where the peers met; may be none.
-  Leave(ChannelState& state, FileDescriptor link) noexcept;
+  Leave(ChannelState& state, Link link) noexcept;
 
   /// Our own sends come to their end; then it says "done" on the link, and serves the device until
   /// the peer says so too. A peer that is gone is done. True: over. If the channel breaks
@@ -27,6 +27,8 @@ class Leave {
   [[nodiscard]] pollfd wanted() const noexcept;
   /// When it is over.
   [[nodiscard]] const Result<void>& result() const noexcept { return result_; }
+  /// Instead of all that, to a peer that has closed: we are done, too.
+  [[nodiscard]] Result<void> answer() noexcept;
   /// When it took too long: what it waited for.
   [[nodiscard]] Error late() const noexcept;
 
@@ -38,7 +40,7 @@ class Leave {
   Stage end(const Result<void>& how) noexcept;
 
   ChannelState& state_;
-  FileDescriptor link_;  // Closed when all else is over.
+  Link link_;  // Closed when all else is over.
   Stage stage_ = Stage::finishing;
   Result<void> result_{};
 };

@@ -46,8 +46,10 @@ void Patience::sleep(Clock::time_point until) noexcept {
                       .tv_nsec = (left % std::chrono::seconds{1}).count()};
   // Who ends the channel has heeded the interrupt. poll(2) passes over negative descriptors.
   const int interrupt = channel_.cause ? -1 : channel_.interrupt->fd;
+  const int link = channel_.cause ? -1 : channel_.link.fd();
   pollfd sources[] = {{.fd = core.events.fd(), .events = POLLIN, .revents = 0},
                       {.fd = interrupt, .events = POLLIN, .revents = 0},
+                      {.fd = link, .events = POLLIN, .revents = 0},
                       also_};
   if (ppoll(sources, std::size(sources), &time, nullptr) <= 0 || sources[0].revents == 0) return;
   // Takes and acknowledges. If it cannot, the next sleep is shorter, and no more than that.

@@ -220,7 +220,7 @@ Result<PreparedChannel> Channel::recycle() && {
   for (detail::OperationQueue* queue : {&state.sends, &state.receives})
     detail::lay_out(state, *queue, queue->first, queue->count);
   state.stop.reset();
-  state.link = detail::FileDescriptor{};
+  state.link = detail::Link{};
   state.interrupt->reset();
   state.end_of_message.store(0);  // Until it is connected.
   state.interrupt->admit();

@@ -88,6 +88,7 @@ ChannelState::Turn ChannelState::turn(Patience& patience) noexcept {
   }
   if (heed_interrupts()) return Turn::again;
   if (patience.is_over()) return Turn::over;
+  if (heed_link(patience.now())) return Turn::again;
   if (ending.stage == Ending::Stage::flushing) step_end(patience.now());
   if (count == 0) patience.pause();
   return Turn::again;
@@ -98,7 +99,8 @@ bool ChannelCore::is_ready(const Slot& slot, std::uint64_t id) noexcept {
   if (is_in_flight(slot.state)) {
     ChannelState& state = whole(*this);
     if (state.core->drain() < 0) state.expire(state.core->broken());
-    state.heed_interrupts();
+    if (!state.heed_interrupts() && state.link.state() != LinkState::none)
+      state.heed_link(std::chrono::steady_clock::now());
   }
   return !is_in_flight(slot.state);
 }
@@ -144,11 +146,13 @@ bool ChannelState::await_for(Slot& slot, std::uint64_t id, Patience& patience,
   if (!slot.completion.ok()) heed_interrupts();
   last_result.completion = slot.completion;
   const bool succeeded = slot.completion.ok();
-  // What was flushed tells why the channel ended, which the device does not know.
-  if (!succeeded)
-    last_result.error = slot.completion.status() == WorkStatus::flushed && cause
-                            ? *cause
-                            : work_failure(slot.completion);
+  // Why the channel ended the device does not know: neither of what was flushed, nor of a peer that
+  // does not answer because it is gone.
+  if (!succeeded) {
+    const bool is_told = cause && (slot.completion.status() == WorkStatus::flushed ||
+                                   *cause == Errc::peer_closed || *cause == Errc::peer_lost);
+    last_result.error = is_told ? *cause : work_failure(slot.completion);
+  }
   take(slot);  // Perhaps the last one of a channel that is gone: nothing of it is there afterwards.
   return succeeded;
 }
@@ -156,7 +160,7 @@ bool ChannelState::await_for(Slot& slot, std::uint64_t id, Patience& patience,
 bool ChannelState::heed_interrupts() noexcept {
   if (cause) return false;
   if (ending.failure) {
-    expire(*ending.failure);
+    expire(named(*ending.failure));
     return true;
   }
   if (interrupted.load()) {

@@ -141,6 +141,7 @@ int run_child(const std::vector<std::string>& role) {
     if (role[0] == "signals" && role.size() == 3)
       return play_signals(static_cast<std::uint16_t>(std::stoul(role[1])), role[2]);
     if (role[0] == "dialler" && role.size() == 2) return play_dialler(role[1]);
+    if (role[0] == "visitor" && role.size() == 3) return play_visitor(role[1], role[2]);
     std::cout << "no such role: " << role[0] << '\n';
   } catch (const std::exception& failure) {
     std::cout << "child: " << failure.what() << '\n';

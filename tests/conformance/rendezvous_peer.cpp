@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #include "conformance/rendezvous_peer.hpp"
 
+#include <poll.h>
+#include <unistd.h>
+
+#include <cstdlib>
 #include <iostream>
 #include <utility>
 
@@ -48,6 +52,20 @@ int play_dialler(const std::string& address) {
   }
   require(channel.close(kPatience));
   return 0;
+}
+
+int play_visitor(const std::string& address, const std::string& manner) {
+  const ProtectionDomain domain = require(open_context().allocate_domain());
+  Channel channel = require(dial(domain, address, {.deadline = kPatience})).channel;
+  if (manner == "fork" && fork() == 0) {
+    // Until the test is over: its end of the output's pipe goes with it. wait: for that.
+    pollfd output{.fd = STDOUT_FILENO, .events = 0, .revents = 0};
+    poll(&output, 1, static_cast<int>(std::chrono::milliseconds{kPatience}.count()));
+    std::_Exit(0);
+  }
+  Buffer ready = require(domain.allocate(1));
+  ready = checked(channel.send(std::move(ready)).wait(kPatience));
+  for (;;) pause();
 }
 
 }  // namespace verbatim::test

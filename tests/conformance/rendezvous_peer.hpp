@@ -13,4 +13,7 @@ void serve_echo(const ProtectionDomain& domain, Channel& channel);
 /// The child's part: dials, asks, checks each answer, closes; its exit status.
 [[nodiscard]] int play_dialler(const std::string& address);
 
+/// Another's: dials and stays until it is killed. "fork": and has a child that outlives it.
+[[nodiscard]] int play_visitor(const std::string& address, const std::string& manner);
+
 }  // namespace verbatim::test

@@ -36,6 +36,8 @@ enum class Errc : std::uint8_t {
   cancelled,          ///< Somebody asked for it.
   broken,             ///< The channel failed before: its cause() says why.
   closed,             ///< The channel was closed before the work could finish.
+  peer_closed,        ///< The peer closed the channel in good order: it sends no more.
+  peer_lost,          ///< The peer's process or host is gone, without a word.
   stale,              ///< The handle's operation is over; its result was taken.
   driver,             ///< Any other failure of the driver: see `os_error`.
 };

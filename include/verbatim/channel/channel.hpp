@@ -194,6 +194,8 @@ class Channel {
   /// closes too, so that nobody loses a peer that it still sends to: a queue pair that is gone
   /// looks to the other side like a broken network. `timed_out` naming "the peer's done" if the
   /// peer goes on for longer than `limit`; a peer whose connection has ended counts as done.
+  ///
+  /// To close again, or after the peer closed, is a success.
   [[nodiscard]] Result<void> close(Deadline deadline = {}) noexcept;
   /// For who carries endpoints himself and wants such an end: both sides finish_sends(), tell each
   /// other so, and then close(). The channel lives on, also after `timed_out`.
@@ -219,7 +221,7 @@ class Channel {
   template <class Work, class Owner>
   VERBATIM_HOT Pending<Owner> own(const Work& work, Owner&& owner, std::source_location where) {
     const detail::Ticket ticket = state_->post(work, {detail::SlotState::flying, where});
-    return {*state_, ticket, std::move(owner)};
+    return {*state_, ticket, std::forward<Owner>(owner)};
   }
   /// Posts need not ask: one that was moved from has no free slots.
   [[nodiscard]] detail::ChannelCore& usable(std::source_location where) const {
