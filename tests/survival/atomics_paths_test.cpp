@@ -130,7 +130,12 @@ void count_all_ways(bool in_buffer, bool other_namespace) {
   QueuePairOptions options = queue_pair_options(domain, queue, queue);
   be_patient(options);
   for (Requester& each : all) {
-    each.with.emplace(meet(each.link, options, words.remote()));
+    try {
+      each.with.emplace(meet(each.link, options, words.remote()));
+    } catch (const SetupFailed&) {
+      if (each.process.control().hear() == 'c') cannot("a /proc of its own");
+      throw;
+    }
     const char word = each.process.control().hear();
     if (word == 'c') cannot("a /proc of its own");
     ASSERT_EQ(word, 'r');

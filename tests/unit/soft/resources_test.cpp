@@ -6,6 +6,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
@@ -58,7 +59,7 @@ TEST(ManyBuffers, CostNoMoreEachThanFew) {
   constexpr std::chrono::milliseconds kMargin{20};
   const ProtectionDomain domain = require(open_context().allocate_domain());
   std::vector<Buffer> all;
-  std::chrono::microseconds first{};
+  std::vector<std::chrono::microseconds> blocks;
   for (int block = 0; block < 10; ++block) {
     const auto start = processor_time();
     for (int i = 0; i < kBlock; ++i) {
@@ -66,11 +67,12 @@ TEST(ManyBuffers, CostNoMoreEachThanFew) {
       ASSERT_TRUE(made) << "buffer " << all.size() << ": " << to_string(made.error());
       all.push_back(*std::move(made));
     }
-    const auto took = processor_time() - start;
-    if (block == 0) first = took;
-    ASSERT_LE(took.count(), (3 * first + kMargin).count())
-        << "microseconds for block " << block << "; the first took " << first.count();
+    blocks.push_back(processor_time() - start);
   }
+  // One slow block is the system's; if each cost more than the one before, all late ones would be.
+  const auto first = std::max(blocks[0], blocks[1]);
+  EXPECT_LE(std::min({blocks[7], blocks[8], blocks[9]}).count(), (3 * first + kMargin).count())
+      << "microseconds for a late block; the first took " << first.count();
   // Freeing them is no different: all of it costs about what making them did.
   const auto start = processor_time();
   all.clear();
