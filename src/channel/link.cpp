@@ -15,6 +15,18 @@ void set(int fd, int level, int option, int value) noexcept {
   static_cast<void>(setsockopt(fd, level, option, &value, sizeof value));
 }
 
+/// The options that make a vanished host noticed; what a socket of another family lacks is left.
+void watch_for_silence(int fd) noexcept {
+  constexpr int kProbes = 3;
+  constexpr int kBetweenProbes = 2;
+  constexpr int kSilence = static_cast<int>(Link::kSilence.count());
+  set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+  set(fd, IPPROTO_TCP, TCP_KEEPIDLE, kSilence - kProbes * kBetweenProbes);
+  set(fd, IPPROTO_TCP, TCP_KEEPINTVL, kBetweenProbes);
+  set(fd, IPPROTO_TCP, TCP_KEEPCNT, kProbes);
+  set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, kSilence * 1000);
+}
+
 }  // namespace
 
 std::string_view to_string(LinkState state) noexcept {
@@ -26,17 +38,6 @@ std::string_view to_string(LinkState state) noexcept {
     case LinkState::lost: return "lost";
   }
   return "";
-}
-
-void watch_for_silence(int fd) noexcept {
-  constexpr int kProbes = 3;
-  constexpr int kBetweenProbes = 2;
-  constexpr int kSilence = static_cast<int>(Link::kSilence.count());
-  set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
-  set(fd, IPPROTO_TCP, TCP_KEEPIDLE, kSilence - kProbes * kBetweenProbes);
-  set(fd, IPPROTO_TCP, TCP_KEEPINTVL, kBetweenProbes);
-  set(fd, IPPROTO_TCP, TCP_KEEPCNT, kProbes);
-  set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, kSilence * 1000);
 }
 
 Link::Link(PrivateDescriptor socket) noexcept
@@ -84,11 +85,6 @@ bool Link::say_done() noexcept {
       return false;  // What ails the connection, look() will see.
   }
   return said_bytes_ == kDoneFrame.size();
-}
-
-PrivateDescriptor Link::release() noexcept {
-  state_ = LinkState::none;
-  return std::move(socket_);
 }
 
 }  // namespace verbatim::detail

@@ -55,9 +55,6 @@ class Link {
   /// says nothing.
   [[nodiscard]] bool say_done() noexcept;
 
-  /// Gives the socket up.
-  [[nodiscard]] PrivateDescriptor release() noexcept;
-
  private:
   void end(const Error& why) noexcept;
 
@@ -69,8 +66,5 @@ class Link {
   LinkState state_ = LinkState::none;
   std::optional<Error> cause_{};
 };
-
-/// The options that make a vanished host noticed; what a socket of another family lacks is left.
-void watch_for_silence(int fd) noexcept;
 
 }  // namespace verbatim::detail

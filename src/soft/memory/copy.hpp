@@ -51,6 +51,14 @@ VERBATIM_UNSEEN inline void publish_word(std::byte* to, const std::byte* from) n
 /// Copies, in any order of bytes.
 void copy_bytes(std::byte* to, const std::byte* from, std::size_t size) noexcept;
 
+/// As copy_bytes(), for messages that are a word most of the time.
+inline void copy_small(std::byte* to, const std::byte* from, std::size_t size) noexcept {
+  if (size == kWordBytes)
+    publish_word(to, from);
+  else
+    copy_bytes(to, from, size);
+}
+
 /// Copies so that the last 8 bytes become visible last: programs poll them to see that the rest
 /// has come.
 void copy_last_word_last(std::byte* to, const std::byte* from, std::size_t size) noexcept;

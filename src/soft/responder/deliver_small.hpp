@@ -45,10 +45,7 @@ namespace verbatim::engine {
     // Taken before it is completed: if we are killed in between, its owner flushes it.
     ring.receives->taken.store(number + 1, std::memory_order_relaxed);
     std::byte* const payload = view.entry(tail).data;
-    if (size == kWordBytes)
-      publish_word(payload, data);
-    else
-      copy_bytes(payload, data, size);
+    copy_small(payload, data, size);
     publish(view, tail,
             {.opcode = IBV_WC_RECV,
              .flags = receive_flags(request),
