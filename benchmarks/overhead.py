@@ -50,6 +50,7 @@ GATES = {
     "channel.scope": Gate(more_instructions=50),
     "channel.scope_each": Gate(more_instructions=105),
     "channel.batch": Gate(more_instructions=30, base="raw.batch"),
+    "pool.take": Gate(instructions=50),  # and dropped again
     # The software device does all of the work here, so raw is no measure for it.
     "soft.inprocess": Gate(instructions=250),
 }

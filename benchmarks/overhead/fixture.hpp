@@ -44,6 +44,7 @@ void channel_scope(Fixture& fixture, long operations);
 void channel_scope_each(Fixture& fixture, long operations);
 void channel_detached(Fixture& fixture, long operations);  ///< In groups of 16.
 void channel_batch(Fixture& fixture, long operations);     ///< In groups of 16.
+void pool_take(Fixture& fixture, long operations);         ///< And dropped. Of several sizes.
 
 [[noreturn]] VERBATIM_COLD void report(const Error& error);
 [[noreturn]] VERBATIM_COLD void report(const Completion& completion);

@@ -32,6 +32,7 @@ constexpr std::array kCases{
     Case{"channel.scope_each", "raw", &channel_scope_each},
     Case{"channel.detached", "raw", &channel_detached},
     Case{"channel.batch", "raw.batch", &channel_batch},
+    Case{"pool.take", "raw", &pool_take},
     Case{"soft.inprocess", "raw", &soft_inprocess},
 };
 

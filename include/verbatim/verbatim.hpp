@@ -27,6 +27,7 @@
 #include "verbatim/provider/provider.hpp"
 #include "verbatim/provider/soft.hpp"
 #include "verbatim/provider/system.hpp"
+#include "verbatim/reactor/pool.hpp"
 #include "verbatim/soft/fault_plan.hpp"
 #include "verbatim/soft/soft_device.hpp"
 #include "verbatim/verbs/access.hpp"

@@ -7,12 +7,26 @@
 namespace verbatim {
 
 namespace detail {
+namespace {
+
+constinit BufferHome system_home{[](BufferHome&, BufferBlock& block) noexcept { delete &block; }};
+
+}  // namespace
 
 BufferBlock::BufferBlock(std::unique_ptr<Allocation> allocated, MemoryRegion registered) noexcept
     : data(static_cast<std::byte*>(allocated->address)),
       size(registered.length()),
       key(Raw::key(registered)),
+      home(&system_home),
       memory(std::move(allocated)),
+      region(std::move(registered)) {}
+
+BufferBlock::BufferBlock(BufferHome& of, std::span<std::byte> part,
+                         MemoryRegion registered) noexcept
+    : data(part.data()),
+      size(part.size()),
+      key(Raw::key(registered)),
+      home(&of),
       region(std::move(registered)) {}
 
 BufferBlock::~BufferBlock() = default;
@@ -21,8 +35,11 @@ BufferBlock::~BufferBlock() = default;
 
 void Buffer::free_block(detail::BufferBlock* block) noexcept {
   // Moved away and destroyed inside its own with(): the bytes are still being looked at.
-  block->is_dropped = true;
-  if (block->views == 0) delete block;
+  if (block->views != 0) [[unlikely]] {
+    block->is_dropped = true;
+    return;
+  }
+  block->home->take_back(*block->home, *block);
 }
 
 std::span<std::byte> Buffer::part(std::size_t offset, std::size_t size, Where where) const {

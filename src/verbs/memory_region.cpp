@@ -20,7 +20,7 @@ static_assert(std::to_underlying(Access::local_write) == IBV_ACCESS_LOCAL_WRITE 
               std::to_underlying(Access::huge_pages) == IBV_ACCESS_HUGETLB &&
               std::to_underlying(Access::relaxed_ordering) == IBV_ACCESS_RELAXED_ORDERING);
 
-MemoryRegion::MemoryRegion(std::unique_ptr<detail::RegionState> state, std::uint64_t base,
+MemoryRegion::MemoryRegion(std::shared_ptr<detail::RegionState> state, std::uint64_t base,
                            std::uint64_t length, AccessFlags access) noexcept
     : base_(base),
       length_(length),

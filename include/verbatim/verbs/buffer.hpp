@@ -26,11 +26,19 @@ namespace verbatim {
 
 namespace detail {
 struct Allocation;
+struct BufferBlock;
+
+/// Where blocks go when their Buffer is dropped.
+struct BufferHome {
+  void (*take_back)(BufferHome& home, BufferBlock& block) noexcept;
+};
 
 /// A buffer's memory and registration. It stays where it is, so that a Buffer is one pointer: it is
 /// moved into an operation and out again each time.
 struct BufferBlock {
   BufferBlock(std::unique_ptr<Allocation> allocated, MemoryRegion registered) noexcept;
+  /// A part of memory that the home keeps.
+  BufferBlock(BufferHome& of, std::span<std::byte> part, MemoryRegion registered) noexcept;
   ~BufferBlock();
   BufferBlock(const BufferBlock&) = delete;
   BufferBlock& operator=(const BufferBlock&) = delete;
@@ -40,6 +48,8 @@ struct BufferBlock {
   std::uint32_t key;                   ///< The region's, beside what the data path reads.
   std::uint32_t views = 0;             ///< How many with() are looking at the bytes.
   bool is_dropped = false;             ///< Its Buffer is gone: the last view frees it.
+  BufferHome* home;                    ///< That of a Buffer of its own frees it.
+  BufferBlock* next = nullptr;         ///< For the home.
   std::unique_ptr<Allocation> memory;  // Before region: unmapped after deregistration.
   MemoryRegion region;
 };
@@ -146,12 +156,13 @@ class VERBATIM_CONSUMABLE Buffer {
 
  private:
   friend class ProtectionDomain;
+  friend struct detail::Raw;
   /// Counts a look at the bytes.
   class View {
    public:
     explicit View(detail::BufferBlock& block) noexcept : block_(block) { ++block_.views; }
     ~View() {
-      if (--block_.views == 0 && block_.is_dropped) [[unlikely]]
+      if (--block_.views == 0 && std::exchange(block_.is_dropped, false)) [[unlikely]]
         free_block(&block_);
     }
     View(const View&) = delete;
@@ -162,7 +173,7 @@ class VERBATIM_CONSUMABLE Buffer {
   };
 
   explicit Buffer(detail::BufferBlock* block) noexcept : block_(block) {}
-  VERBATIM_COLD static void free_block(detail::BufferBlock* block) noexcept;
+  [[gnu::noinline]] static void free_block(detail::BufferBlock* block) noexcept;
   /// Its bounds need no check; that it fits 32 bits does.
   [[nodiscard]] VERBATIM_HOT ibv_sge whole(Where where) const {
     check(block_ != nullptr, "Buffer: the buffer was moved away", where);

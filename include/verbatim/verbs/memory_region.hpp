@@ -156,7 +156,7 @@ class MemoryRegion {
     std::uint64_t size;
   };
 
-  MemoryRegion(std::unique_ptr<detail::RegionState> state, std::uint64_t base, std::uint64_t length,
+  MemoryRegion(std::shared_ptr<detail::RegionState> state, std::uint64_t base, std::uint64_t length,
                AccessFlags access) noexcept;
 
   template <class R>
@@ -217,7 +217,7 @@ class MemoryRegion {
   std::uint64_t max_scatter_;  ///< The same, or 0 if the device may not write: then none fits.
   std::uint32_t key_;
   AccessFlags access_;
-  std::unique_ptr<detail::RegionState> state_;
+  std::shared_ptr<detail::RegionState> state_;  ///< Of several only where a pool cut it.
 };
 
 }  // namespace verbatim

@@ -9,6 +9,7 @@
 
 #include "verbatim/base/error.hpp"
 #include "verbatim/verbs/address_handle.hpp"
+#include "verbatim/verbs/buffer.hpp"
 #include "verbatim/verbs/completion_queue.hpp"
 #include "verbatim/verbs/memory_region.hpp"
 #include "verbatim/verbs/queue_pair.hpp"
@@ -26,6 +27,15 @@ struct Raw {
   static ibv_context* of(const Context& context) noexcept;
   static ibv_mr* of(const MemoryRegion& region) noexcept;
   static std::uint32_t key(const MemoryRegion& region) noexcept { return region.key_; }
+  /// The same registration, for `bytes` of it.
+  static MemoryRegion part_of(const MemoryRegion& region,
+                              std::span<const std::byte> bytes) noexcept {
+    return {region.state_, reinterpret_cast<std::uintptr_t>(bytes.data()), bytes.size(),
+            region.access_};
+  }
+  static Buffer buffer(BufferBlock* block) noexcept {
+    return Buffer{block};
+  }  ///< Null: moved away.
   static const PostLimits& limits(const QueuePair& queue_pair) noexcept {
     return queue_pair.limits_;
   }

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#pragma once
+/// \file Buffers that are registered once, taken in a few instructions, and come home when dropped.
+///
+///     auto pool = VERBATIM_TRY(Pool::create(domain, {.bytes = 4096, .count = 1024}));
+///     Buffer buffer = pool.try_take();  // null: all are out
+///
+/// A buffer of a pool is a Buffer like any other. Dropped, wherever and by whomever, it is free
+/// again: also when an operation of a dropped Pending is over. It holds what its last user left.
+///
+/// Ownership: move-only. The pool may go before its buffers: the last of them takes the memory
+///            along.
+/// Threads:   one takes; the first take decides which. Any thread may drop buffers. The thread that
+///            takes hands a pool on by moving it. Another one may destroy it if the taking thread
+///            drops none at the same time.
+#include <array>
+#include <atomic>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <source_location>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "verbatim/base/annotations.hpp"
+#include "verbatim/base/error.hpp"
+#include "verbatim/base/sanitizers.hpp"
+#include "verbatim/channel/deadline.hpp"
+#include "verbatim/verbs/buffer.hpp"
+#include "verbatim/verbs/detail/access.hpp"
+#include "verbatim/verbs/protection_domain.hpp"
+
+namespace verbatim {
+
+struct PoolOptions {
+  std::size_t bytes = 4096;   ///< Of each buffer.
+  std::uint32_t count = 256;  ///< Buffers. grow() adds more; nothing else does.
+  HugePages huge_pages = HugePages::off;
+};
+
+namespace detail {
+
+/// One size of buffers. It lives until the pool and all buffers are gone.
+struct PoolState : BufferHome {
+  PoolState(ProtectionDomain in, const PoolOptions& chosen) noexcept;
+  ~PoolState();
+
+  // Of the thread that takes.
+  BufferBlock* free = nullptr;
+  /// Whose drops go straight to `free`. 0: nobody's.
+  std::atomic<std::uintptr_t> thread{0};
+  std::uintptr_t taker = 0;  ///< The thread that takes; `thread` is it, or 0 while it waits.
+  std::uint32_t total = 0;
+  const ProtectionDomain domain;
+  const PoolOptions options;
+  std::vector<Buffer> arenas{};
+  std::deque<BufferBlock> blocks{};  ///< They never move.
+
+  /// Dropped by other threads: a list, or one of the words below.
+  std::atomic<std::uintptr_t> returned{kNone};
+  static constexpr std::uintptr_t kNone = 0;
+  static constexpr std::uintptr_t kAwaited = 1;  ///< None, and the taker sleeps until one comes.
+  static constexpr std::uintptr_t kClosed = 2;   ///< The pool is gone.
+  /// Buffers that are still out after the pool; the last one frees this.
+  std::atomic<std::int64_t> left{0};
+
+  Result<void> grow(std::uint32_t count);
+  /// What other threads dropped.
+  [[nodiscard]] bool collect() noexcept;
+  [[nodiscard]] Result<Buffer> wait(Deadline deadline);
+  void close() noexcept;
+
+  VERBATIM_HOT Buffer take(std::source_location where) {
+    BufferBlock* const block = free;
+    if (block == nullptr || taker != this_thread()) [[unlikely]]
+      return take_slowly(where);
+    free = block->next;
+    if constexpr (VERBATIM_ASAN) arrive(*block);
+    return Raw::buffer(block);
+  }
+  /// Tells threads apart.
+  VERBATIM_HOT static std::uintptr_t this_thread() noexcept {
+    return reinterpret_cast<std::uintptr_t>(__builtin_thread_pointer());
+  }
+
+ private:
+  [[gnu::noinline]] Buffer take_slowly(std::source_location where);
+  [[gnu::noinline]] void give_back_slowly(BufferBlock& block) noexcept;
+  static void give_back(BufferHome& home, BufferBlock& block) noexcept;
+  static void arrive(const BufferBlock& block) noexcept;  ///< AddressSanitizer: usable again.
+};
+
+}  // namespace detail
+
+class Pool {
+ public:
+  using Where = std::source_location;
+
+  [[nodiscard]] static Result<Pool> create(const ProtectionDomain& domain,
+                                           const PoolOptions& options = {});
+
+  /// Null if all are out.
+  [[nodiscard]] VERBATIM_HOT Buffer try_take(Where where = Where::current()) {
+    return state_->take(where);
+  }
+  /// Waits until another thread drops one; default: 10 s. `timed_out` tells how many are out.
+  [[nodiscard]] Result<Buffer> take(Deadline deadline = {}, Where where = Where::current());
+
+  /// That many more, in a registration of their own.
+  [[nodiscard]] Result<void> grow(std::uint32_t count) { return state_->grow(count); }
+  [[nodiscard]] std::size_t bytes() const noexcept { return state_->options.bytes; }
+  [[nodiscard]] std::uint32_t count() const noexcept { return state_->total; }
+  /// How many a take would find. Counts them; for the thread that takes.
+  [[nodiscard]] std::uint32_t free() const noexcept;
+
+  Pool(Pool&& other) noexcept;
+  Pool& operator=(Pool&& other) noexcept;
+  ~Pool();
+
+ private:
+  explicit Pool(detail::PoolState* state) noexcept : state_(state) {}
+  detail::PoolState* state_;
+};
+
+/// Pools of several sizes.
+class Pools {
+ public:
+  using Where = std::source_location;
+
+  /// In any order; one pool for each.
+  [[nodiscard]] static Result<Pools> create(const ProtectionDomain& domain,
+                                            std::vector<PoolOptions> sizes);
+
+  /// The smallest size that holds `bytes`. Null if all of that size are out, or none is that large:
+  /// larger ones are not taken instead, so that small requests cannot use them up.
+  [[nodiscard]] VERBATIM_HOT Buffer try_take(std::size_t bytes, Where where = Where::current()) {
+    for (Pool* pool = first_[std::bit_width(bytes)]; pool != end_; ++pool)
+      if (pool->bytes() >= bytes) [[likely]]
+        return pool->try_take(where);
+    return detail::Raw::buffer(nullptr);
+  }
+  /// As Pool::take(); `limit_exceeded` if no size holds `bytes`.
+  [[nodiscard]] Result<Buffer> take(std::size_t bytes, Deadline deadline = {},
+                                    Where where = Where::current());
+  [[nodiscard]] std::span<Pool> pools() noexcept { return pools_; }  ///< Smallest first.
+
+ private:
+  explicit Pools(std::vector<Pool> pools);
+  std::vector<Pool> pools_;
+  Pool* end_;                      ///< Of `pools_`, which never grows.
+  std::array<Pool*, 65> first_{};  ///< By bit width: the smallest that may hold so many.
+};
+
+}  // namespace verbatim

@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# Every public header, by layer, from the bottom up.
+
+set(base
+  annotations check dma_model error error_guide explain flags ids log required sanitizers try
+  work_status)
+set(provider provider soft system)
+set(verbs
+  access address_handle batch buffer completion completion_channel completion_queue context device
+  detail/access detail/encode elements endpoint events gid memory_region negotiate numa port
+  protection_domain queue_pair queue_pair_options remote_memory shared_receive_queue shared_region
+  timers transition unsafe work work_error)
+
+set(channel
+  admission canceller channel channel_options deadline detail/batch detail/closure_frame
+  detail/file_descriptor detail/last_result detail/owned detail/scope_run detail/slots pending
+  prepared_channel rendezvous scope scope_error)
+set(reactor pool)
+set(soft fault_plan soft_device)
+
+set(include_dir "${PROJECT_SOURCE_DIR}/include")
+set(headers "${include_dir}/verbatim/verbatim.hpp")
+foreach(layer base provider verbs channel reactor soft)
+  foreach(name ${${layer}})
+    list(APPEND headers "${include_dir}/verbatim/${layer}/${name}.hpp")
+  endforeach()
+endforeach()
