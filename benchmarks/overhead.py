@@ -46,6 +46,7 @@ GATES = {
     "channel.blocking": Gate(more_instructions=45),
     "channel.buffer": Gate(more_instructions=45),
     "channel.owned": Gate(more_instructions=55),
+    "channel.unsafe": Gate(more_instructions=45),
     "channel.detached": Gate(more_instructions=50),
     "channel.scope": Gate(more_instructions=50),
     "channel.scope_each": Gate(more_instructions=105),

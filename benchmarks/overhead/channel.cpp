@@ -3,6 +3,7 @@
 #include <array>
 
 #include "fixture.hpp"
+#include "verbatim/channel/unsafe.hpp"
 
 namespace verbatim::overhead {
 namespace {
@@ -57,6 +58,15 @@ void channel_owned(Fixture& fixture, long operations) {
     mine = std::move(done.buffer);
   }
   buffer = std::move(mine);
+}
+
+void channel_unsafe(Fixture& fixture, long operations) {
+  Channel& channel = channel_of(fixture);
+  for (long i = 0; i < operations; ++i) {
+    auto sending = unsafe::post(channel, Send{fixture.region.gather(fixture.message)});
+    const auto done = sending.wait();
+    if (!done) report(done);
+  }
 }
 
 void channel_scope(Fixture& fixture, long operations) {

@@ -40,6 +40,7 @@ void raw_batch(Fixture& fixture, long operations);
 void channel_blocking(Fixture& fixture, long operations);
 void channel_buffer(Fixture& fixture, long operations);  ///< The same, of a Buffer.
 void channel_owned(Fixture& fixture, long operations);
+void channel_unsafe(Fixture& fixture, long operations);
 void channel_scope(Fixture& fixture, long operations);
 void channel_scope_each(Fixture& fixture, long operations);
 void channel_detached(Fixture& fixture, long operations);  ///< In groups of 16.

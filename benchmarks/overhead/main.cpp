@@ -28,6 +28,7 @@ constexpr std::array kCases{
     Case{"channel.blocking", "raw", &channel_blocking},
     Case{"channel.buffer", "raw", &channel_buffer},
     Case{"channel.owned", "raw", &channel_owned},
+    Case{"channel.unsafe", "raw", &channel_unsafe},
     Case{"channel.scope", "raw", &channel_scope},
     Case{"channel.scope_each", "raw", &channel_scope_each},
     Case{"channel.detached", "raw", &channel_detached},

@@ -24,6 +24,7 @@
 #include "verbatim/channel/rendezvous.hpp"
 #include "verbatim/channel/scope.hpp"
 #include "verbatim/channel/scope_error.hpp"
+#include "verbatim/channel/unsafe.hpp"
 #include "verbatim/provider/provider.hpp"
 #include "verbatim/provider/soft.hpp"
 #include "verbatim/provider/system.hpp"

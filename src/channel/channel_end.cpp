@@ -60,6 +60,11 @@ void quarantine(void* kept, std::size_t buffers) noexcept {
       "a device could not be stopped: a buffer that it may still use is kept for ever");
 }
 
+void device_not_stopped() noexcept {
+  contract_violated("the device cannot be stopped, and may still use borrowed memory", 0, 0,
+                    std::source_location::current());
+}
+
 void ChannelState::begin_end(const Error& reason) noexcept {
   if (cause) return;
   cause = reason;  // First, so that nothing below comes here again.
@@ -104,18 +109,19 @@ void ChannelState::conclude(bool stopped) noexcept {
   // What was flushed told that something failed; now it may be known what.
   if (*cause == Errc::work_failed && ending.failure) cause = ending.failure;
   // Before any wait in the closure returns: its memory is not ours to keep.
-  if (!stopped && borrows())
-    contract_violated("the device cannot be stopped, and may still use borrowed memory", 0, 0,
-                      std::source_location::current());
+  if (!stopped && borrows()) device_not_stopped();
   end_queue(sends);
   end_queue(receives);
   raise();
 }
 
-/// Whether the device has work of a scope.
+/// Whether the device has work of a scope, or of a handle on borrowed memory that was dropped.
 bool ChannelState::borrows() const noexcept {
-  return std::ranges::any_of(
-      run, [](const Slot& slot) { return is_in_flight(slot.state) && slot.scope != nullptr; });
+  return std::ranges::any_of(run, [&](const Slot& slot) {
+    return is_in_flight(slot.state) &&
+           (slot.scope != nullptr ||
+            (slot.state == SlotState::orphaned && orphan(slot).destroy == keep_nothing));
+  });
 }
 
 bool ChannelState::busy(const OperationQueue& queue) const noexcept {

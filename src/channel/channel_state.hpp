@@ -37,6 +37,11 @@ struct Orphan {
   void (*destroy)(void*) noexcept;
 };
 
+/// Destroys what an operation on borrowed memory left when its handle was dropped.
+void keep_nothing(void* kept) noexcept;
+/// The device may still use memory that is not ours to keep. Ends the process.
+VERBATIM_COLD void device_not_stopped() noexcept;
+
 /// What scopes have to report, each entry until its scope is over.
 struct ScopeLedger {
   struct Refused {

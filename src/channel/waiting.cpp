@@ -136,9 +136,7 @@ bool ChannelState::await_for(Slot& slot, std::uint64_t id, Patience& patience,
   // When the time is over, the channel is ended: then the slot is not in flight either.
   if (!wait_until([&] { return !is_in_flight(slot.state); }, patience)) expire(timed_out());
   if (!ending.proven) {
-    if (memory == Memory::borrowed)
-      contract_violated("the device cannot be stopped, and may still use borrowed memory", 0, 0,
-                        std::source_location::current());
+    if (memory == Memory::borrowed) device_not_stopped();
     last_result.unproven = true;
   }
   // One failure sends a connected queue pair to the error state: nothing more can succeed. First,

@@ -42,6 +42,9 @@ class PreparedChannel;
 namespace detail {
 struct Rendezvous;
 }
+namespace unsafe {
+class PendingWork;
+}
 
 /// What Channel::ready_record() gives: a fixed number of bytes, for any carrier.
 using ReadyRecord = std::array<std::byte, 24>;
@@ -215,6 +218,7 @@ class Channel {
  private:
   friend class PreparedChannel;
   friend struct detail::Rendezvous;
+  friend class unsafe::PendingWork;
   explicit Channel(detail::ChannelCore& state) noexcept : state_(&state) {}
   static void release(detail::ChannelCore& state) noexcept;
 

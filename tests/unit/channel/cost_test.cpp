@@ -11,6 +11,7 @@
 
 #include "support/scripted_device.hpp"
 #include "unit/channel/counters.hpp"
+#include "verbatim/channel/unsafe.hpp"
 
 namespace verbatim::test {
 namespace {
@@ -64,6 +65,19 @@ TEST_F(Allocations, NoneInAnOwnedOperation) {
               auto done = channel.send(std::move(buffer)).wait();
               EXPECT_TRUE(done.result.has_value());
               buffer = std::move(done.buffer);
+            }),
+            0);
+}
+
+TEST_F(Allocations, NoneWithoutAScope) {
+  Channel channel = connect();
+  Buffer buffer = require(domain().allocate(64));
+  EXPECT_EQ(in_steady_state([&] {
+              EXPECT_TRUE(unsafe::post(channel, Send{buffer.gather()}).wait().has_value());
+              {
+                const auto dropped = unsafe::post(channel, Send{buffer.gather()});
+              }
+              EXPECT_TRUE(channel.poll().has_value());
             }),
             0);
 }
