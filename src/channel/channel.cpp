@@ -86,6 +86,17 @@ Result<std::uint64_t> Channel::compare_swap(RemoteAtomic at, std::uint64_t compa
       deadline);
 }
 
+std::string to_string(const Channel& channel) {
+  if (channel.state_ == &detail::gone_channel) return "channel, moved from";
+  const detail::ChannelState& state = channel.whole();
+  // A recycle() that failed may have left it without one.
+  std::string text = "channel over " + (state.queue_pair ? to_string(*state.queue_pair)
+                                                         : std::string{"no queue pair"});
+  if (!state.cause) return text + ": open";
+  const bool over = state.ending.stage == detail::Ending::Stage::over;
+  return text + (over ? ": ended: " : ": ending: ") + to_string(*state.cause);
+}
+
 // ---- Event loops --------------------------------------------------------------------------------
 
 void detail::ChannelState::raise() noexcept {

@@ -186,7 +186,7 @@ void ChannelState::end_queue(OperationQueue& queue) noexcept {
     }
     switch (slot.state) {
       case SlotState::detached:
-        ledger.record(*slot.scope, *cause, slot.where);
+        ledger.record(*slot.scope, {*cause, slot.where, WrId{slot.id}});
         --slot.scope->detached;
         forget(slot);
         break;

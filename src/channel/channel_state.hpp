@@ -56,7 +56,7 @@ struct ScopeLedger {
   std::vector<Refused> refused{};  ///< Posts that were refused, and that nobody waited for yet.
   std::vector<Failed> failed{};
 
-  void record(ScopeState& scope, const Error& error, std::source_location where);
+  void record(ScopeState& scope, const ScopeFailure& failure);
 };
 
 /// For event loops: made when fd() is first asked for.
@@ -94,6 +94,7 @@ struct ChannelState final : ChannelCore, private ForkListener {
   ProtectionDomain domain;
   std::atomic<bool> interrupted{false};
   std::uint32_t max_receive_elements = 0;
+  QpNumber queue_pair_number{};
   std::optional<PreparedQueuePair> prepared{};
   std::optional<QueuePair> queue_pair{};  ///< From connect() on.
   std::unique_ptr<Orphan[]> orphans{};

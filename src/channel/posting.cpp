@@ -89,7 +89,7 @@ Ticket ChannelState::park_refusal(const Error& error, Post how) noexcept {
   const std::uint64_t id = number << kIndexBits | kRefused | static_cast<std::uint64_t>(error.code);
   if (how.scope != nullptr) {
     ++how.scope->handles;
-    ledger.refused.push_back({id, how.scope, {error, how.where}});
+    ledger.refused.push_back({id, how.scope, {error, how.where, WrId{id}}});
   }
   return {&no_slot, id};
 }

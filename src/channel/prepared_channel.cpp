@@ -8,7 +8,9 @@
 #include "channel/channel_state.hpp"
 #include "channel/interrupt.hpp"
 #include "channel/prepare_on.hpp"
+#include "verbatim/base/log.hpp"
 #include "verbatim/base/try.hpp"
+#include "verbs/life_log.hpp"
 
 namespace verbatim {
 namespace detail {
@@ -55,6 +57,7 @@ QueuePairOptions queue_pair_options(const ChannelOptions& options, const Protect
           .max_inline_bytes = options.max_inline_bytes,
           .mtu = options.mtu,
           .max_read_atomic = options.max_read_atomic,
+          .psn = options.psn,
           .ack_timeout = options.ack_timeout,
           .max_ack_retries = options.max_ack_retries,
           .max_rnr_retries = options.max_rnr_retries,
@@ -76,7 +79,9 @@ void lay_out(ChannelState& state, OperationQueue& queue, Slot* first, std::uint3
 }
 
 /// Takes the prepared queue pair over: from now on receives can be posted.
-void adopt(ChannelState& state, PreparedQueuePair prepared) {
+void adopt(ChannelState& state, PreparedQueuePair prepared, const char* what) {
+  state.queue_pair_number = prepared.number();
+  if (log_enabled()) log_life(what, name_of_object(Raw::of(prepared)));
   state.max_receive_elements = prepared.limits().max_receive_elements;
   state.raw = Raw::of(prepared);
   state.prepared.emplace(std::move(prepared));
@@ -104,6 +109,8 @@ ChannelState::~ChannelState() {
   queue_pair.reset();
   prepared.reset();
   core->slab.give_back(run);
+  if (log_enabled() && !in_child())
+    log_life("destroyed channel over", name_of_queue_pair(queue_pair_number, cq->context));
 }
 
 Result<ChannelState*> prepare_on(const std::shared_ptr<CompletionCore>& core,
@@ -120,7 +127,7 @@ Result<ChannelState*> prepare_on(const std::shared_ptr<CompletionCore>& core,
     state->requests[i].next = &state->requests[i + 1];
   lay_out(*state, state->sends, run.data(), depths.sends);
   lay_out(*state, state->receives, run.data() + depths.sends + 1, depths.receives);
-  adopt(*state, std::move(prepared));
+  adopt(*state, std::move(prepared), "created channel over");
   state->interrupt->admit();
   return state.release();
 }
@@ -183,6 +190,11 @@ PreparedChannel::~PreparedChannel() {
   if (state_ != nullptr) state_->abandon();
 }
 
+std::string to_string(const PreparedChannel& channel) {
+  if (channel.state_ == nullptr) return "channel, connected or moved from";
+  return "channel over " + to_string(*channel.state_->prepared);
+}
+
 Result<PreparedChannel> Channel::recycle() && {
   detail::ChannelState& state = whole();
   state.heed_interrupts();
@@ -209,11 +221,14 @@ Result<PreparedChannel> Channel::recycle() && {
   if (state.ending.destroyed) {
     state.queue_pair.reset();
     VERBATIM_TRY(state.core->sweep());
-    detail::adopt(state, VERBATIM_TRY(QueuePair::prepare(detail::queue_pair_options(
-                             state.options, state.domain, state.core->completions,
-                             {.sends = state.sends.count, .receives = state.receives.count}))));
+    detail::adopt(state,
+                  VERBATIM_TRY(QueuePair::prepare(detail::queue_pair_options(
+                      state.options, state.domain, state.core->completions,
+                      {.sends = state.sends.count, .receives = state.receives.count}))),
+                  "recycled channel over");
   } else {
-    detail::adopt(state, VERBATIM_TRY(std::move(*state.queue_pair).reset()));
+    detail::adopt(state, VERBATIM_TRY(std::move(*state.queue_pair).reset()),
+                  "recycled channel over");
     state.queue_pair.reset();
     [[maybe_unused]] const auto swept = state.core->sweep();  // A broken queue will say so again.
   }

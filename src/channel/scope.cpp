@@ -39,19 +39,20 @@ void collect(ChannelState& state, OperationQueue& queue, ScopeState& scope) noex
     if (scope.handles == 0) break;
     if (slot.scope != &scope || slot.state <= SlotState::chained) continue;
     const std::source_location where = slot.where;
-    if (!state.await(slot, slot.id, Deadline{}, Memory::borrowed))
-      state.ledger.record(scope, last_result.error, where);
+    const std::uint64_t id = slot.id;
+    if (!state.await(slot, id, Deadline{}, Memory::borrowed))
+      state.ledger.record(scope, {last_result.error, where, WrId{id}});
     --scope.handles;
   }
 }
 
 }  // namespace
 
-void ScopeLedger::record(ScopeState& scope, const Error& error, std::source_location where) {
+void ScopeLedger::record(ScopeState& scope, const ScopeFailure& failure) {
   // An exception may have ended a former scope at the same place, which nobody asked then.
   if (!std::exchange(scope.failed, true))
     std::erase_if(failed, [&](const Failed& each) { return each.scope == &scope; });
-  failed.push_back({&scope, {error, where}});
+  failed.push_back({&scope, failure});
 }
 
 bool make_room(ChannelCore& channel, OperationQueue& queue, std::uint64_t refused,
@@ -59,7 +60,7 @@ bool make_room(ChannelCore& channel, OperationQueue& queue, std::uint64_t refuse
   ChannelState& state = whole(channel);
   const ScopeFailure failure = take_refused(state.ledger, refused)->failure;
   const auto give_up = [&] {  // It was never posted.
-    state.ledger.record(scope, failure, failure.where);
+    state.ledger.record(scope, failure);
     return false;
   };
   if (failure.code != Errc::would_block) return give_up();
@@ -81,7 +82,7 @@ void finish_handles(ChannelState& state, ScopeState& scope) noexcept {
   auto& refused = state.ledger.refused;
   for (const ScopeLedger::Refused& each : refused) {
     if (each.scope != &scope) continue;
-    state.ledger.record(scope, each.failure, each.failure.where);
+    state.ledger.record(scope, each.failure);
     --scope.handles;
   }
   std::erase_if(refused, [&](const auto& each) { return each.scope == &scope; });
@@ -165,6 +166,8 @@ std::optional<std::size_t> Scope::any_within(Deadline deadline,
   if (operations.empty() || !state.wait_until(one_is_over, patience)) return std::nullopt;
   return static_cast<std::size_t>(found - operations.begin());
 }
+
+const ProtectionDomain& Scope::domain() const noexcept { return detail::whole(channel_).domain; }
 
 Result<std::size_t> Scope::wait_any(std::span<const Operation> operations,
                                     Deadline deadline) noexcept {

@@ -55,7 +55,7 @@ void ChannelState::take_in(Slot& slot, const ibv_wc& wc) noexcept {
 void ChannelState::settle(Slot& slot) noexcept {
   switch (slot.state) {
     case SlotState::detached:
-      ledger.record(*slot.scope, work_failure(slot.completion), slot.where);
+      ledger.record(*slot.scope, {work_failure(slot.completion), slot.where, WrId{slot.id}});
       --slot.scope->detached;
       break;
     case SlotState::orphaned:

@@ -3,6 +3,7 @@
 
 #include <cstdarg>
 #include <cstdio>
+#include <utility>
 
 #include "verbatim/base/log.hpp"
 
@@ -20,8 +21,11 @@ namespace {
 
 }  // namespace
 
+ObjectName name_of_queue_pair(QpNumber number, const ibv_context* context) noexcept {
+  return print("queue pair 0x%06x on %s", std::to_underlying(number), context->device->name);
+}
 ObjectName name_of_object(const ibv_qp* raw) noexcept {
-  return print("queue pair 0x%06x on %s", raw->qp_num, raw->context->device->name);
+  return name_of_queue_pair(QpNumber{raw->qp_num}, raw->context);
 }
 ObjectName name_of_object(const ibv_cq* raw) noexcept {
   return print("completion queue %u on %s", raw->handle, raw->context->device->name);

@@ -6,6 +6,8 @@
 
 #include <array>
 
+#include "verbatim/base/ids.hpp"
+
 namespace verbatim::detail {
 
 /// "queue pair 0x000040 on soft0". No allocation: destructors use it.
@@ -13,6 +15,8 @@ struct ObjectName {
   std::array<char, 160> text{};
 };
 [[nodiscard]] ObjectName name_of_object(const ibv_qp* raw) noexcept;
+/// The same, also of one that is gone.
+[[nodiscard]] ObjectName name_of_queue_pair(QpNumber number, const ibv_context* context) noexcept;
 [[nodiscard]] ObjectName name_of_object(const ibv_cq* raw) noexcept;
 [[nodiscard]] ObjectName name_of_object(const ibv_srq* raw) noexcept;
 [[nodiscard]] ObjectName name_of_object(const ibv_mr* raw) noexcept;

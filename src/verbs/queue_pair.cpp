@@ -153,10 +153,11 @@ namespace {
 std::string describe(const detail::QueuePairObject* object) {
   if (object == nullptr) return "queue pair, moved from";
   std::string text = to_string(object->endpoint.type);
-  if (object->raw.get() == nullptr) return text + " queue pair, destroyed";
   text += ' ';
-  text += detail::name_of_object(object->raw.get()).text.data();
-  return text + " port " + std::to_string(object->port.number);
+  text += detail::name_of_queue_pair(object->endpoint.queue_pair, object->raw.context().raw)
+              .text.data();
+  text += " port " + std::to_string(object->port.number);
+  return object->raw.get() != nullptr ? text : text + ", destroyed";
 }
 
 Result<void> destroy(detail::QueuePairObject& object) {

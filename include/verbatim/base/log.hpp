@@ -4,7 +4,7 @@
 ///
 /// Only control calls log, each failure once, where it was decided. Destructors, which cannot
 /// return an error, log what they could not tear down. At level debug the log gets every verbs
-/// object that is created or destroyed, by name.
+/// object and every channel that is created or destroyed, by name.
 #include <cstdint>
 #include <string_view>
 

@@ -23,6 +23,7 @@
 #include <source_location>
 #include <span>
 #include <stop_token>
+#include <string>
 #include <utility>
 
 #include "verbatim/channel/canceller.hpp"
@@ -219,6 +220,7 @@ class Channel {
   friend class PreparedChannel;
   friend struct detail::Rendezvous;
   friend class unsafe::PendingWork;
+  friend std::string to_string(const Channel& channel);
   explicit Channel(detail::ChannelCore& state) noexcept : state_(&state) {}
   static void release(detail::ChannelCore& state) noexcept;
 
@@ -237,6 +239,9 @@ class Channel {
 
   detail::ChannelCore* state_;
 };
+
+/// "channel over RC queue pair 0x000040 on soft0 port 1, to 0x000041: open", or why it has ended.
+[[nodiscard]] std::string to_string(const Channel& channel);
 
 }  // namespace verbatim
 

@@ -42,6 +42,8 @@ struct ChannelOptions {
 
   std::optional<MaximumTransferUnit> mtu{};
   std::optional<std::uint8_t> max_read_atomic{};
+  /// Default: random, and another one after recycle().
+  std::optional<PacketSequenceNumber> psn{};
   AckTimeout ack_timeout{};
   MaxAckRetries max_ack_retries{};
   MaxRnrRetries max_rnr_retries{};

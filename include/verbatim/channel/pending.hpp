@@ -79,6 +79,8 @@ class VERBATIM_CONSUMABLE
 
   /// Whether the device took it. If not, wait() says why, and gives the buffer back, at once.
   [[nodiscard]] bool posted() const noexcept { return (id_ & detail::kRefused) == 0; }
+  /// The id of the request, as in its completion. No request has that of a refused one.
+  VERBATIM_UNCONSUMED_ONLY [[nodiscard]] WrId id() const noexcept { return WrId{id_}; }
   /// Whether wait() would return at once. Looks at the completion queue once.
   VERBATIM_UNCONSUMED_ONLY [[nodiscard]] bool ready() noexcept {
     return !posted() || channel_->is_ready(*slot_, id_);

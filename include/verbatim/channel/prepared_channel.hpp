@@ -5,6 +5,7 @@
 /// Ownership: move-only; used up by connect().
 /// Threads:   one at a time.
 #include <source_location>
+#include <string>
 #include <utility>
 
 #include "verbatim/base/check.hpp"
@@ -41,6 +42,7 @@ class PreparedChannel {
 
  private:
   friend class Channel;
+  friend std::string to_string(const PreparedChannel& channel);
   explicit PreparedChannel(detail::ChannelState* state) noexcept : state_(state) {}
   [[nodiscard]] detail::ChannelState& owned() const {
     check(state_ != nullptr, "PreparedChannel: used after it was connected or moved from");
@@ -48,6 +50,9 @@ class PreparedChannel {
   }
   detail::ChannelState* state_;
 };
+
+/// "channel over RC queue pair 0x000040 on soft0 port 1, not connected".
+[[nodiscard]] std::string to_string(const PreparedChannel& channel);
 
 /// Two channels of this process, connected to each other.
 [[nodiscard]] Result<std::pair<Channel, Channel>> connect_pair(const ProtectionDomain& domain,

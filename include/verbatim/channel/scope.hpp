@@ -79,6 +79,9 @@ VERBATIM_COLD std::vector<ScopeFailure> take_failures(ChannelCore& channel,
 class [[nodiscard("wait() for it, or use post_detached()")]] Operation {
  public:
   [[nodiscard]] bool posted() const noexcept { return (id_ & detail::kRefused) == 0; }
+  /// The id of the request (of a batch, its last), as in its completion. No request has that of a
+  /// refused one.
+  [[nodiscard]] WrId id() const noexcept { return WrId{id_}; }
 
  private:
   friend class Scope;
@@ -166,6 +169,9 @@ class Scope {
   /// Waits for all of them, also after one has failed, and returns the first failure.
   [[nodiscard]] Result<void> wait_all(std::span<const Operation> operations,
                                       Deadline deadline = {}) noexcept;
+
+  /// The channel's, to register memory in.
+  [[nodiscard]] const ProtectionDomain& domain() const noexcept;
 
  private:
   friend class detail::ScopeRun;

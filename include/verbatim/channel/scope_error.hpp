@@ -10,12 +10,14 @@
 #include <vector>
 
 #include "verbatim/base/error.hpp"
+#include "verbatim/base/ids.hpp"
 
 namespace verbatim {
 
 /// An operation that failed and that nobody waited for; also one that was never posted.
 struct ScopeFailure : Error {
   std::source_location where{};  ///< The line that posted it.
+  WrId id{};                     ///< As Operation::id().
 };
 
 /// At least one of the two is there.

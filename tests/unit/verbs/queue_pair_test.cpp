@@ -386,7 +386,7 @@ TEST_F(QueuePairTest, TellsWhatItIs) {
   EXPECT_EQ(to_string(prepared),
             "queue pair, moved from");  // NOLINT(bugprone-use-after-move): the point
   require(queue_pair.destroy());
-  EXPECT_EQ(to_string(queue_pair), "RC queue pair, destroyed");
+  EXPECT_EQ(to_string(queue_pair), name + ", destroyed");
 }
 
 TEST_F(QueuePairTest, DatagramTellsNoPeer) {
