@@ -107,6 +107,7 @@ void detail::ChannelState::raise() noexcept {
 
 Result<std::size_t> Channel::poll() noexcept {
   detail::ChannelState& state = whole();
+  [[maybe_unused]] const detail::Entry entry{state};
   if (state.in_child()) return std::unexpected(*state.cause);  // The descriptors are the parent's.
   if (state.watched.epoll.get() >= 0) {
     [[maybe_unused]] const auto taken = state.core->events.wait(std::chrono::nanoseconds{0});

@@ -210,6 +210,9 @@ void ChannelState::end_queue(OperationQueue& queue) noexcept {
 
 void ChannelState::forked() noexcept {
   // Only what cannot wait for a lock: no buffer is freed.
+#if VERBATIM_IS_CHECKED
+  one_thread.inside.store(0, std::memory_order_relaxed);  // Threads of the parent.
+#endif
   cause = Error{.code = Errc::forked, .operation = "fork"};
   ending.stage = Ending::Stage::over;
   end_of_message.store(0);

@@ -187,6 +187,7 @@ struct ChannelState final : ChannelCore, private ForkListener {
 
 template <class Done>
 bool ChannelState::wait_until(Done done, Patience& patience) noexcept {
+  [[maybe_unused]] const Entry entry{*this};
   while (!done())
     if (turn(patience) == Turn::over) return false;
   return true;

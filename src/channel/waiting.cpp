@@ -97,6 +97,7 @@ ChannelState::Turn ChannelState::turn(Patience& patience) noexcept {
 bool ChannelCore::is_ready(const Slot& slot, std::uint64_t id) noexcept {
   if ((id & kRefused) != 0 || slot.id != id) return true;
   if (is_in_flight(slot.state)) {
+    [[maybe_unused]] const Entry entry{*this};
     ChannelState& state = whole(*this);
     if (state.core->drain() < 0) state.expire(state.core->broken());
     if (!state.heed_interrupts() && state.link.state() != LinkState::none)

@@ -42,6 +42,7 @@ template <SendWork Work, std::invocable<const Work&> Look>
 Ticket post_batch(ChannelCore& channel, std::span<const Work> works, Post how, Look look) {
   if (works.empty()) [[unlikely]]
     return channel.refuse_batch(0, how);
+  [[maybe_unused]] const Entry entry{channel, how.where};
   const std::uint32_t end = channel.end_of_message.load(std::memory_order_acquire);
   Slot* const first = channel.sends.free;
   Slot* slot = first;

@@ -24,6 +24,7 @@
 #include "verbatim/base/error.hpp"
 #include "verbatim/channel/channel_options.hpp"
 #include "verbatim/channel/deadline.hpp"
+#include "verbatim/channel/detail/one_thread.hpp"
 #include "verbatim/verbs/completion.hpp"
 #include "verbatim/verbs/detail/encode.hpp"
 #include "verbatim/verbs/queue_pair.hpp"
@@ -147,11 +148,13 @@ struct ChannelCore {
   std::uint64_t mask = 0;
   ibv_send_wr* batch_requests = nullptr;  ///< As many as `sends` has slots, chained for ever.
   PostLimits limits{};                    ///< From connect() on.
+  [[no_unique_address]] OneThread one_thread{};
 
   [[nodiscard]] Slot& slot(std::uint64_t id) const noexcept { return slots[id & mask]; }
 
   template <SendWork Work>
   [[nodiscard]] VERBATIM_HOT Ticket post(const Work& work, const Post& how) noexcept {
+    [[maybe_unused]] const Entry entry{*this, how.where};
     Slot* const slot = sends.free;
     if (slot == nullptr) [[unlikely]]
       return refuse(sends, how);
@@ -162,6 +165,7 @@ struct ChannelCore {
   }
   template <std::size_t N>
   [[nodiscard]] VERBATIM_HOT Ticket post(const Receive<N>& work, const Post& how) noexcept {
+    [[maybe_unused]] const Entry entry{*this, how.where};
     Slot* const slot = receives.free;
     if (slot == nullptr) [[unlikely]]
       return refuse(receives, how);
@@ -173,6 +177,7 @@ struct ChannelCore {
   /// The straight path of a wait: one poll brings exactly the awaited completion.
   [[nodiscard]] VERBATIM_HOT bool arrived_fresh(Slot& slot, std::uint64_t id,
                                                 Completion& out) noexcept {
+    [[maybe_unused]] const Entry entry{*this};
     ibv_wc polled[kPollBatch];
     const int count = cq->context->ops.poll_cq(cq, kPollBatch, polled);
     if (count != 1 || polled[0].wr_id != id || polled[0].status != IBV_WC_SUCCESS) [[unlikely]] {

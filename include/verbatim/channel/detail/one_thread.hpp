@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#pragma once
+/// \file In checked builds: finds two threads that are inside of one channel at the same time.
+///
+/// It orders nothing (so that ThreadSanitizer sees what there is to see), and a channel that is
+/// handed from thread to thread passes. In other builds it is empty.
+#include <atomic>
+#include <source_location>
+
+#include "verbatim/base/sanitizers.hpp"
+
+namespace verbatim::detail {
+
+struct ChannelCore;
+
+#if VERBATIM_IS_CHECKED
+
+/// Of a channel: which thread is inside.
+struct OneThread {
+  std::atomic<int> inside{0};
+};
+
+/// A call that uses the channel, from its first line to its last.
+class Entry {
+ public:
+  explicit Entry(ChannelCore& channel,
+                 const std::source_location& where = std::source_location::current()) noexcept;
+  ~Entry() {
+    if (flag_ != nullptr) flag_->store(0, std::memory_order_relaxed);
+  }
+  Entry(const Entry&) = delete;
+  Entry& operator=(const Entry&) = delete;
+
+ private:
+  std::atomic<int>* flag_ = nullptr;  // None if a call around this one has it.
+};
+
+#else
+
+struct OneThread {};
+
+class Entry {
+ public:
+  explicit Entry(ChannelCore&, const std::source_location& = {}) noexcept {}
+};
+
+#endif
+
+}  // namespace verbatim::detail
