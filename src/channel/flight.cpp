@@ -3,7 +3,9 @@
 // in.
 #include <array>
 
+#include "channel/channel_state.hpp"
 #include "verbatim/channel/detail/slots.hpp"
+#include "verbs/unaddressable.hpp"
 
 #if VERBATIM_DMA_MODELLED
 #include "base/dma_operation.hpp"
@@ -33,6 +35,8 @@ void take_off(OperationQueue& queue, Slot& slot, dma::Direction direction, bool 
   std::size_t count = 0;
   for (const ibv_sge& element : elements) {
     if (count == ranges.size()) break;
+    // Of memory that this process may not have mapped nothing can be said.
+    if (!is_addressable(queue.channel->cq->context, element.lkey)) continue;
     const dma::Range range{reinterpret_cast<const std::byte*>(element.addr), element.length};
     if (!fenced || !waits_for(queue, range)) ranges[count++] = range;
   }

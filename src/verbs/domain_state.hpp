@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "verbs/handle.hpp"
+#include "verbs/unaddressable.hpp"
 
 namespace verbatim::detail {
 
@@ -15,6 +16,7 @@ using DomainPtr = std::shared_ptr<DomainState>;
 struct RegionState {
   DomainPtr domain;  // First: outlives the registration.
   Handle<ibv_mr> raw;
+  Unaddressable unaddressable{};
 };
 
 struct AddressHandleState {

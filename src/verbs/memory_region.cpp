@@ -62,6 +62,10 @@ Result<void> MemoryRegion::reregister(AccessFlags access) {
     error.value = access.bits;
     return std::unexpected(error);
   }
+  if (state_->unaddressable) {
+    state_->unaddressable = {};  // First: the key may be the same.
+    state_->unaddressable = detail::Unaddressable{raw};
+  }
   key_ = raw->lkey;
   access_ = access;
   max_scatter_ = access.has(Access::local_write) ? max_gather_ : 0;

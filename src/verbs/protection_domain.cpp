@@ -155,6 +155,7 @@ Result<MemoryRegion> ProtectionDomain::register_bytes(std::span<std::byte> bytes
   auto state = std::make_unique<detail::RegionState>(
       state_, detail::Handle<ibv_mr>{state_->raw.context_ptr(), raw, context.provider.dereg_mr,
                                      "ibv_dereg_mr"});
+  if (access.has(Access::zero_based)) state->unaddressable = detail::Unaddressable{raw};
   const auto base =
       access.has(Access::zero_based) ? 0 : reinterpret_cast<std::uintptr_t>(bytes.data());
   return MemoryRegion{std::move(state), base, bytes.size(), access};
@@ -178,6 +179,7 @@ Result<MemoryRegion> ProtectionDomain::register_dmabuf(const DmabufOptions& opti
   auto state = std::make_unique<detail::RegionState>(
       state_, detail::Handle<ibv_mr>{state_->raw.context_ptr(), raw, context.provider.dereg_mr,
                                      "ibv_dereg_mr"});
+  state->unaddressable = detail::Unaddressable{raw};
   // The raw object's address is the offset into the dmabuf; requests and peers use the iova.
   return MemoryRegion{std::move(state), options.iova, options.length, options.access};
 }

@@ -10,6 +10,7 @@
 namespace verbatim::test {
 
 VERBATIM_MISUSE(two_threads) {
+  constexpr std::chrono::milliseconds kPause{2};
   Channels c;
   Signal posted;
   Signal over;
@@ -19,8 +20,7 @@ VERBATIM_MISUSE(two_threads) {
       {
         const auto dropped = unsafe::post(c.left, Receive{});  // <use>
       }
-      // wait: until the first thread has got as far as its wait; it stays there for longer.
-      std::this_thread::sleep_for(std::chrono::milliseconds{2});
+      std::this_thread::sleep_for(kPause);  // wait: the first thread has to get into its wait
     }
     over.set();
   }};
