@@ -5,21 +5,21 @@
 
 #include <sanitizer/tsan_interface.h>
 
-// What the instrumentation calls; exported by the runtimes of both compilers.
-// NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming): the names they have
+// What the instrumentation calls; exported by the runtimes of both compilers. Under names of our
+// own: to g++ theirs are built-in functions, whose types it changes from version to version, and a
+// declaration that differs is an error.
 extern "C" {
-void __tsan_read1(void* data);
-void __tsan_read2(void* data);
-void __tsan_read4(void* data);
-void __tsan_read_range(void* data, unsigned long size);
-void __tsan_write1(void* data);
-void __tsan_write2(void* data);
-void __tsan_write4(void* data);
-void __tsan_write_range(void* data, unsigned long size);
-void __tsan_func_entry(void* call);
-void __tsan_func_exit();
+void verbatim_tsan_read1(void* data) __asm__("__tsan_read1");
+void verbatim_tsan_read2(void* data) __asm__("__tsan_read2");
+void verbatim_tsan_read4(void* data) __asm__("__tsan_read4");
+void verbatim_tsan_read_range(void* data, unsigned long size) __asm__("__tsan_read_range");
+void verbatim_tsan_write1(void* data) __asm__("__tsan_write1");
+void verbatim_tsan_write2(void* data) __asm__("__tsan_write2");
+void verbatim_tsan_write4(void* data) __asm__("__tsan_write4");
+void verbatim_tsan_write_range(void* data, unsigned long size) __asm__("__tsan_write_range");
+void verbatim_tsan_func_entry(void* call) __asm__("__tsan_func_entry");
+void verbatim_tsan_func_exit() __asm__("__tsan_func_exit");
 }
-// NOLINTEND(bugprone-reserved-identifier,readability-identifier-naming)
 
 // Nothing that this thread does on the fiber may count as an access of the device.
 #if defined(__clang__)
@@ -44,10 +44,11 @@ struct Access {
 
 VERBATIM_BARE void touch(std::byte* data, std::size_t size, bool writes) noexcept {
   switch (size) {
-    case 1: return writes ? __tsan_write1(data) : __tsan_read1(data);
-    case 2: return writes ? __tsan_write2(data) : __tsan_read2(data);
-    case 4: return writes ? __tsan_write4(data) : __tsan_read4(data);
-    default: return writes ? __tsan_write_range(data, size) : __tsan_read_range(data, size);
+    case 1: return writes ? verbatim_tsan_write1(data) : verbatim_tsan_read1(data);
+    case 2: return writes ? verbatim_tsan_write2(data) : verbatim_tsan_read2(data);
+    case 4: return writes ? verbatim_tsan_write4(data) : verbatim_tsan_read4(data);
+    default:
+      return writes ? verbatim_tsan_write_range(data, size) : verbatim_tsan_read_range(data, size);
   }
 }
 
@@ -70,9 +71,9 @@ VERBATIM_BARE void touch_all(const Range& range, bool writes) noexcept {
 }
 
 VERBATIM_BARE void perform(const Access& access) noexcept {
-  for (std::size_t i = access.depth; i > 0; --i) __tsan_func_entry(access.calls[i - 1]);
+  for (std::size_t i = access.depth; i > 0; --i) verbatim_tsan_func_entry(access.calls[i - 1]);
   for (std::size_t i = 0; i < access.count; ++i) touch_all(access.ranges[i], access.writes);
-  for (std::size_t i = 0; i < access.depth; ++i) __tsan_func_exit();
+  for (std::size_t i = 0; i < access.depth; ++i) verbatim_tsan_func_exit();
 }
 
 VERBATIM_BARE void on_fiber(void* fiber, Operation& operation, const Access& access) noexcept {
