@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #include "channel/frame.hpp"
 
-#include <poll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -116,42 +115,6 @@ Result<bool> FrameWriter::step(int fd, const char* operation) noexcept {
     }
   }
   return true;
-}
-
-Result<void> send_frame(int fd, FrameKind kind, std::span<const std::byte> payload,
-                        const BoundedCall& call) noexcept {
-  FrameWriter writer;
-  writer.put(kind, payload);
-  while (!VERBATIM_TRY(writer.step(fd, call.operation)))
-    if (!wait_until_ready(fd, POLLOUT, call.deadline))
-      return std::unexpected(
-          Error{.code = Errc::timed_out, .operation = call.operation, .field = "our record"});
-  return {};
-}
-
-/// A peer that sends a byte now and then gains no time: the deadline is that of the whole call.
-Result<std::size_t> receive_frame(int fd, FrameKind kind, std::span<std::byte> into,
-                                  const BoundedCall& call) noexcept {
-  FrameReader reader;
-  for (;;) {
-    if (const auto frame = VERBATIM_TRY(reader.step(fd, call.operation, name_of(kind)))) {
-      const ByteReader complaint{call.operation, {}};
-      if (frame->kind != kind)
-        return std::unexpected(complaint.malformed(
-            "frame kind", static_cast<std::uint8_t>(frame->kind), static_cast<std::uint8_t>(kind)));
-      if (frame->payload.size() > into.size())
-        return std::unexpected(
-            complaint.malformed("frame length", frame->payload.size(), into.size()));
-      std::ranges::copy(frame->payload, into.begin());
-      return frame->payload.size();
-    }
-    if (!wait_until_ready(fd, POLLIN, call.deadline))
-      return std::unexpected(Error{.code = Errc::timed_out,
-                                   .operation = call.operation,
-                                   .field = name_of(kind),
-                                   .value = reader.arrived(),
-                                   .limit = reader.wanted()});
-  }
 }
 
 }  // namespace verbatim::detail

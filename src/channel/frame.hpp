@@ -3,16 +3,15 @@
 /// \file Records on a stream: each with its kind and length, none longer than it may be.
 ///
 /// Nothing that a peer sends is trusted, and nothing beyond the frame is read. What goes wrong is
-/// one error whose field says which record was to come: `closed` (the peer went away), `timed_out`
-/// (it is too slow), `malformed` (it talks something else: with "frame magic" as its field the
-/// value is its first four bytes).
+/// one error whose field says which record was to come: `closed` (the peer went away), or
+/// `malformed` (it talks something else: with "frame magic" as its field the value is its first
+/// four bytes).
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
 
-#include "channel/socket_address.hpp"
 #include "verbatim/base/error.hpp"
 
 namespace verbatim::detail {
@@ -74,13 +73,5 @@ inline constexpr std::array<std::byte, kFrameHeaderBytes> kDoneFrame{
 
 /// "the peer's greeting", and so on.
 [[nodiscard]] const char* name_of(FrameKind kind) noexcept;
-
-/// Blocking, with a deadline. `fd` is a non-blocking stream socket, here as below.
-[[nodiscard]] Result<void> send_frame(int fd, FrameKind kind, std::span<const std::byte> payload,
-                                      const BoundedCall& call) noexcept;
-/// Waits for a frame of this kind and puts its payload into `into`; how many bytes it has. A
-/// payload that does not fit is refused.
-[[nodiscard]] Result<std::size_t> receive_frame(int fd, FrameKind kind, std::span<std::byte> into,
-                                                const BoundedCall& call) noexcept;
 
 }  // namespace verbatim::detail
