@@ -10,11 +10,10 @@ set(verbs
   detail/access detail/encode elements endpoint events gid memory_region negotiate numa port
   protection_domain queue_pair queue_pair_options remote_memory shared_receive_queue shared_region
   timers transition unsafe work work_error)
-
 set(channel
   admission canceller channel channel_options deadline detail/batch detail/closure_frame
-  detail/file_descriptor detail/last_result detail/one_thread detail/owned detail/scope_run detail/slots pending
-  prepared_channel rendezvous scope scope_error unsafe)
+  detail/file_descriptor detail/last_result detail/one_thread detail/owned detail/scope_run
+  detail/slots pending prepared_channel rendezvous scope scope_error unsafe)
 set(reactor pool)
 set(soft fault_plan soft_device)
 
