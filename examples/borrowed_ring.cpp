@@ -24,6 +24,7 @@ vb::Result<std::uint64_t> run() {
   // [unsafe]
   const auto places = VERBATIM_TRY(domain.register_local(ring));
   std::vector<vb::unsafe::PendingWork> receiving;  // a place is the device's until its wait()
+  receiving.reserve(kPlaces);
   for (std::uint64_t& place : ring)
     receiving.push_back(vb::unsafe::post(right, vb::Receive{places.scatter(place)}));
 

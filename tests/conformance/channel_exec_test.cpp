@@ -26,14 +26,14 @@ std::set<std::string> open_descriptors() {
 }
 
 /// What whoever started this program has left open for it.
-const std::set<std::string> inherited = open_descriptors();
+const std::set<std::string> kInherited = open_descriptors();
 
 class ChannelExec : public MeetingTest {
  protected:
   /// Forks, and becomes a shell that says which descriptor it has besides those: 0 for none.
   [[nodiscard]] static int descriptor_after_exec() {
     std::string allowed = " 0 1 2 ";
-    for (const std::string& each : inherited) allowed += each + " ";
+    for (const std::string& each : kInherited) allowed += each + " ";
     // The shell itself has none open for a list that it has expanded.
     const std::string script = "for fd in /proc/$$/fd/*; do n=${fd##*/}; case '" + allowed +
                                "' in *\" $n \"*) ;; *) [ -e $fd ] && exit $n ;; esac; done; exit 0";
