@@ -29,6 +29,8 @@ static_assert(kFixedBytes + Endpoint::kMaxGids * kGidBytes <= 512);
 
 constexpr std::uint8_t kFlagGrhRequired = 1;
 constexpr std::uint8_t kFlagAtomics = 2;
+constexpr std::uint8_t kFlagRemoteWrite = 4;
+constexpr std::uint8_t kAllFlags = kFlagGrhRequired | kFlagAtomics | kFlagRemoteWrite;
 
 using detail::ByteReader;
 using detail::ByteWriter;
@@ -66,10 +68,10 @@ Result<void> read_identity(ByteReader& reader, Endpoint& endpoint) noexcept {
       VERBATIM_TRY(get_enum(reader, "link_layer", LinkLayer::unspecified, LinkLayer::ethernet));
   endpoint.type = VERBATIM_TRY(get_enum(reader, "type", QueuePairType::reliable_connection,
                                         QueuePairType::unreliable_datagram));
-  const auto flags =
-      VERBATIM_TRY(reader.get_at_most<std::uint8_t>("flags", kFlagGrhRequired | kFlagAtomics));
+  const auto flags = VERBATIM_TRY(reader.get_at_most<std::uint8_t>("flags", kAllFlags));
   endpoint.grh_required = (flags & kFlagGrhRequired) != 0;
   endpoint.atomics = (flags & kFlagAtomics) != 0;
+  endpoint.remote_write = (flags & kFlagRemoteWrite) != 0;
   endpoint.lid = Lid{VERBATIM_TRY(reader.get<std::uint16_t>("lid"))};
   endpoint.partition_key = PartitionKey{VERBATIM_TRY(reader.get<std::uint16_t>("partition_key"))};
   return {};
@@ -150,7 +152,8 @@ std::vector<std::byte> encode(const Endpoint& endpoint) {
   writer.put(std::to_underlying(endpoint.link_layer));
   writer.put(std::to_underlying(endpoint.type));
   writer.put(static_cast<std::uint8_t>((endpoint.grh_required ? kFlagGrhRequired : 0) |
-                                       (endpoint.atomics ? kFlagAtomics : 0)));
+                                       (endpoint.atomics ? kFlagAtomics : 0) |
+                                       (endpoint.remote_write ? kFlagRemoteWrite : 0)));
   writer.put(std::to_underlying(endpoint.lid));
   writer.put(std::to_underlying(endpoint.partition_key));
   writer.put(std::to_underlying(endpoint.queue_pair));

@@ -115,6 +115,7 @@ Result<void> read_limits(const JsonReader& reader, Endpoint& endpoint) {
   const auto rnr = VERBATIM_TRY(reader.number<std::uint8_t>("min_rnr_timer", kMaxTimerCode));
   endpoint.min_rnr_timer = VERBATIM_TRY(MinRnrTimer::from_code(rnr));
   endpoint.atomics = VERBATIM_TRY(reader.boolean("atomics"));
+  endpoint.remote_write = VERBATIM_TRY(reader.boolean("remote_write"));
   return {};
 }
 
@@ -149,6 +150,7 @@ std::string to_json(const Endpoint& endpoint) {
       {"ack_timeout", endpoint.ack_timeout.code()},
       {"min_rnr_timer", endpoint.min_rnr_timer.code()},
       {"atomics", endpoint.atomics},
+      {"remote_write", endpoint.remote_write},
   }
       .dump();
 }

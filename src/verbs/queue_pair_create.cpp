@@ -220,6 +220,7 @@ Result<void> QueuePairObject::describe() {
       .ack_timeout = options.ack_timeout,
       .min_rnr_timer = options.min_rnr_timer,
       .atomics = device.atomics,
+      .remote_write = options.access.get().has(Access::remote_write),
   };
   return {};
 }

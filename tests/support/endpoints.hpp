@@ -40,6 +40,7 @@ inline Endpoint endpoint() {
   endpoint.ack_timeout = AckTimeout::limited(20).value();
   endpoint.min_rnr_timer = MinRnrTimer::from_code(9).value();
   endpoint.atomics = true;
+  endpoint.remote_write = true;
   return endpoint;
 }
 
@@ -74,6 +75,7 @@ inline Endpoint random_endpoint(std::mt19937_64& random) {
   endpoint.ack_timeout = AckTimeout::from_code(static_cast<unsigned>(below(32))).value();
   endpoint.min_rnr_timer = MinRnrTimer::from_code(static_cast<unsigned>(below(32))).value();
   endpoint.atomics = below(2) != 0;
+  endpoint.remote_write = below(2) != 0;
   return endpoint;
 }
 

@@ -80,6 +80,7 @@ struct Endpoint {
   AckTimeout ack_timeout;
   MinRnrTimer min_rnr_timer;
   bool atomics = false;
+  bool remote_write = false;  ///< This side allows it.
 
   friend bool operator==(const Endpoint&, const Endpoint&) noexcept = default;
 };

@@ -40,7 +40,7 @@ TEST(EndpointJson, IsReadable) {
             R"("partition_key":65535,"queue_key":1364349780,"mtu":1024,)"
             R"("read_atomic_initiator":16,"read_atomic_responder":17,)"
             R"("max_message_bytes":1073741824,"ack_timeout":20,"min_rnr_timer":9,)"
-            R"("atomics":true})");
+            R"("atomics":true,"remote_write":true})");
 }
 
 TEST(EndpointJson, MissesEachFieldByName) {

@@ -51,7 +51,7 @@ TEST(EndpointRecord, HasTheBytesOfVersionOne) {
       'V',  'B',  'E',  'P',  1,    0,    96,   0,                 // magic, version, length
       8,    7,    6,    5,    4,    3,    2,    1,                 // nonce
       0x18, 0x17, 0x16, 0x15, 0x14, 0x13, 0x12, 0x11,              // fabric_id
-      1,    2,    3,    3,    0x22, 0x21, 0xff, 0xff,              // transport to partition_key
+      1,    2,    3,    7,    0x22, 0x21, 0xff, 0xff,              // transport to partition_key
       0x33, 0x32, 0x31, 0,    0x43, 0x42, 0x41, 0,                 // queue_pair, psn
       0x54, 0x53, 0x52, 0x51, 0,    0,    0,    0x40,              // queue_key, max_message_bytes
       3,    16,   17,   20,   9,    2,                             // mtu to gid_count
@@ -151,7 +151,7 @@ INSTANTIATE_TEST_SUITE_P(
         Damage{0, 'X', "magic", 0x50454258}, Damage{kVersionAt, 0, "version", 0},
         Damage{kVersionAt, 2, "version", 2}, Damage{kVersionAt + 1, 1, "version", 0x101},
         Damage{24, 3, "transport", 3}, Damage{25, 3, "link_layer", 3}, Damage{26, 1, "type", 1},
-        Damage{26, 5, "type", 5}, Damage{27, 4, "flags", 4},
+        Damage{26, 5, "type", 5}, Damage{27, 8, "flags", 8},
         Damage{35, 1, "queue_pair", 0x01313233}, Damage{39, 0x80, "psn", 0x80414243},
         Damage{48, 0, "mtu", 0}, Damage{48, 6, "mtu", 6}, Damage{51, 32, "ack_timeout", 32},
         Damage{52, 255, "min_rnr_timer", 255}, Damage{kGidCountAt, 9, "gid_count", 9},
