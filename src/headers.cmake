@@ -13,7 +13,7 @@ set(verbs
 set(channel
   admission canceller channel channel_options deadline detail/batch detail/closure_frame
   detail/file_descriptor detail/last_result detail/one_thread detail/owned detail/scope_run
-  detail/slots pending prepared_channel rendezvous scope scope_error unsafe)
+  detail/slot_mark detail/slots pending prepared_channel rendezvous scope scope_error unsafe)
 set(reactor pool)
 set(soft fault_plan soft_device)
 

@@ -82,6 +82,9 @@ constexpr Advice kAdvice[] = {
      "rdma-core is too old and lacks this function: upgrade it"},
     {Errc::unsupported, 0, "ibv_reg_dmabuf_mr", "",
      "dmabuf regions need a kernel from 5.12 on and an adapter that can use them"},
+    {Errc::unsupported, 0, "connect", "keepalive",
+     "the peer's endpoint does not allow remote writes, and a keepalive is one, of no bytes: give "
+     "the peer's channel Access::remote_write, or leave the keepalive out"},
     {Errc::unsupported, 0, "", "type",
      "the device has no queue pairs of this type (iWARP needs rdma_cm, EFA has only SRD and UD)"},
     {Errc::unsupported, EAFNOSUPPORT, "", "",
@@ -104,6 +107,9 @@ constexpr Advice kAdvice[] = {
      "the peer made the connection and sent too little: it is another kind of program, or stopped"},
     {Errc::timed_out, 0, "", "the peer's ready record",
      "the peer has our endpoint and did not connect: its own error says why"},
+    {Errc::timed_out, 0, "", "the peer's receive",
+     "the peer has not taken the message: it may have posted no receive (max_rnr_retries is "
+     "unlimited, so the device tries for ever), or be unreachable"},
     {Errc::timed_out, 0, "", "the peer's done",
      "the peer still works on the channel, and did not close it: close both sides"},
     {Errc::closed, 0, "", "the peer's endpoint",

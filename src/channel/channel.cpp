@@ -3,14 +3,15 @@
 
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
 #include "channel/channel_state.hpp"
 #include "channel/interrupt.hpp"
-#include "channel/leave.hpp"
 #include "channel/ready_record.hpp"
 #include "verbatim/base/try.hpp"
 
@@ -105,6 +106,29 @@ void detail::ChannelState::raise() noexcept {
   if (watched.raised.get() >= 0 && ::write(watched.raised.get(), &one, sizeof one) < 0) return;
 }
 
+void detail::ChannelState::rearm() noexcept {
+  if (watched.epoll.get() < 0) return;
+  if (const short wanted = link_events(); wanted != watched.link_events) {
+    // A connection that was closed is not there any more, which is as well.
+    epoll_event event{.events = static_cast<std::uint32_t>(wanted), .data = {.fd = link.fd()}};
+    const int change = watched.link_events == 0 ? EPOLL_CTL_ADD
+                       : wanted == 0            ? EPOLL_CTL_DEL
+                                                : EPOLL_CTL_MOD;
+    if (epoll_ctl(watched.epoll.get(), change, link.fd(), &event) == 0 || wanted == 0)
+      watched.link_events = wanted;
+  }
+  // One that goes off too early costs a poll(), and setting it costs as much.
+  const Clock::time_point due = next_deadline();
+  if (due >= watched.armed) return;
+  const auto since_boot = std::max(due.time_since_epoch(), Clock::duration{1});  // 0 would stop it.
+  const itimerspec when{
+      .it_interval = {},
+      .it_value = {.tv_sec = std::chrono::duration_cast<std::chrono::seconds>(since_boot).count(),
+                   .tv_nsec = (since_boot % std::chrono::seconds{1}).count()}};
+  if (timerfd_settime(watched.timer.get(), TFD_TIMER_ABSTIME, &when, nullptr) == 0)
+    watched.armed = due;
+}
+
 Result<std::size_t> Channel::poll() noexcept {
   detail::ChannelState& state = whole();
   [[maybe_unused]] const detail::Entry entry{state};
@@ -118,17 +142,25 @@ Result<std::size_t> Channel::poll() noexcept {
     [[maybe_unused]] const auto armed = state.core->completions.arm();
   }
   ++state.watched.filed;  // What comes now needs nobody to be told.
-  int count = 0;
-  while ((count = state.core->drain()) > 0) {
-  }
-  if (count < 0) state.expire(state.core->broken());
   const auto now = std::chrono::steady_clock::now();
-  if (!state.heed_interrupts()) state.heed_link(now);
-  if (state.is_peer_going()) state.raise();  // The connection may have said all, and is quiet now.
-  state.step_end(now);
+  bool has_news = true;
+  while (has_news) {  // Devices that give work back at once have ended then.
+    int count = 0;
+    while ((count = state.core->drain()) > 0) {
+    }
+    if (count < 0) state.end_at_once(state.core->broken());
+    has_news = state.step(now);
+  }
   const std::size_t filed = std::exchange(state.watched.filed, 0) - 1;
   ++state.watched.round;
-  if (state.cause && filed == 0) return std::unexpected(*state.cause);
+  if (now >= state.watched.armed) {
+    std::uint64_t times = 0;
+    if (::read(state.watched.timer.get(), &times, sizeof times) < 0) times = 0;  // Not yet.
+    state.watched.armed = std::chrono::steady_clock::time_point::max();
+  }
+  state.rearm();
+  if (state.is_over() && filed == 0) return std::unexpected(*state.cause);
+  if (state.is_over()) state.raise();  // That is still to be told.
   return filed;
 }
 
@@ -140,19 +172,23 @@ Result<int> Channel::fd() noexcept {
     if (epoll.get() < 0) return std::unexpected(os_failure("epoll_create1", errno));
     detail::FileDescriptor raised{eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
     if (raised.get() < 0) return std::unexpected(os_failure("eventfd", errno));
+    detail::FileDescriptor timer{timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)};
+    if (timer.get() < 0) return std::unexpected(os_failure("timerfd_create", errno));
     for (const int source :
-         {state.core->events.fd(), state.interrupt->fd, raised.get(), state.link.fd()}) {
-      if (source < 0) continue;  // No connection beside the channel.
+         {state.core->events.fd(), state.interrupt->fd, raised.get(), timer.get()}) {
+      if (source < 0) continue;  // The system had none left: a cancel is seen by the next call.
       epoll_event wanted{.events = EPOLLIN, .data = {.fd = source}};
       if (epoll_ctl(epoll.get(), EPOLL_CTL_ADD, source, &wanted) != 0)
         return std::unexpected(os_failure("epoll_ctl", errno));
     }
     detail::Raw::watch_events(state.core->context, raised.get());
     state.watched.raised = std::move(raised);
+    state.watched.timer = std::move(timer);
     state.watched.epoll = std::move(epoll);
   }
   VERBATIM_TRY(state.core->completions.arm());
   if (state.watched.filed > 0) state.raise();
+  state.rearm();
   return state.watched.epoll.get();
 }
 
@@ -184,29 +220,21 @@ Result<void> Channel::finish_sends(Deadline deadline) noexcept {
   detail::Patience patience{state, deadline};
   const bool finished = state.finish_sends(patience);
   if (state.cause) return std::unexpected(*state.cause);
-  if (!finished)
-    return std::unexpected(Error{.code = Errc::timed_out, .operation = "finish_sends"});
+  if (!finished) return std::unexpected(state.late("finish_sends", state.awaits_receive()));
   return {};
 }
 
+bool Channel::is_over() const noexcept { return whole().is_over(); }
+void Channel::start_close(Deadline deadline) noexcept { whole().start_close(deadline); }
+
 Result<void> Channel::close(Deadline deadline) noexcept {
   detail::ChannelState& state = whole();
-  detail::Leave leave{state, std::move(state.link)};
-  if (state.cause == Errc::closed) return {};  // By ourselves, before.
-  if (state.cause == Errc::peer_closed) return leave.answer();
-  if (state.cause) return std::unexpected(*state.cause);
-  detail::Patience patience{state, deadline};
-  const auto parted = [&] {
-    const bool over = leave.step();
-    patience.watch(leave.wanted());
-    return over;
-  };
-  const bool in_time = state.wait_until(parted, patience);
-  const std::optional<Error> failed = state.cause;
-  state.expire({.code = Errc::closed, .operation = "close"});
-  if (failed) return std::unexpected(*failed);
-  if (!in_time) return std::unexpected(leave.late());
-  return leave.result();
+  state.start_close(deadline);
+  state.see_it_end();
+  // Before we began; else sends of ours were lost with it.
+  if (state.cause == Errc::peer_closed && !state.leave.has_begun()) return {};
+  if (state.cause != Errc::closed) return std::unexpected(*state.cause);
+  return state.leave.take_result();
 }
 
 }  // namespace verbatim

@@ -7,6 +7,7 @@
 //                 destroying the queue pair is synchronous, and the final proof
 //
 // Neither waits. expire() does both and waits in between, for who must have the proof at once.
+// start_close() comes before them, in good order: see leave.hpp.
 #include <algorithm>
 #include <atomic>
 #include <bit>
@@ -21,8 +22,6 @@
 
 namespace verbatim::detail {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 std::atomic<std::size_t> quarantined{0};
 
@@ -65,15 +64,34 @@ void device_not_stopped() noexcept {
                     std::source_location::current());
 }
 
+void ChannelState::start_close(Deadline deadline) noexcept {
+  const Clock::time_point now = Clock::now();
+  if (cause && !leave.has_begun()) {
+    // A peer that closed may wait for our word; one that is gone does not.
+    if (*cause == Errc::peer_closed) static_cast<void>(link.say_done());
+    link = Link{};
+    return;
+  }
+  leave.begin(end_of(deadline, now));
+  end_of_message.store(0);  // The peer is told that there will be no more.
+  step(now);
+  rearm();
+}
+
+Deadline::Clock::time_point ChannelState::end_of(Deadline deadline,
+                                                 Clock::time_point start) const noexcept {
+  if (deadline.kind() == Deadline::Kind::own) deadline = Deadline{options.timeout};
+  if (deadline.kind() == Deadline::Kind::never) return Clock::time_point::max();
+  return deadline.kind() == Deadline::Kind::absolute ? deadline.when() : start + deadline.limit();
+}
+
 void ChannelState::begin_end(const Error& reason) noexcept {
   if (cause) return;
   cause = reason;  // First, so that nothing below comes here again.
   // What is posted behind a marker is not covered by it.
   end_of_message.store(0);
   end_of_elements.store(0);
-  const Deadline flush{options.flush_timeout};
-  flush_end_ = flush.kind() == Deadline::Kind::never ? Clock::time_point::max()
-                                                     : Clock::now() + flush.limit();
+  ending.flush_end = end_of(options.flush_timeout, Clock::now());
   ending.stage = Ending::Stage::flushing;
   if (!queue_pair || !queue_pair->move_to_error() || !post_markers()) {
     conclude(stop_by_force());
@@ -88,19 +106,25 @@ bool ChannelState::step_end(Clock::time_point now) noexcept {
   if (are_markers_back()) {
     Raw::nothing_left(*queue_pair);
     conclude(true);
-  } else if (now >= flush_end_) {
+  } else if (now >= ending.flush_end) {
     conclude(stop_by_force());
   }
   return ending.stage == Ending::Stage::over;
 }
 
-void ChannelState::expire(const Error& reason) noexcept {
+void ChannelState::end_at_once(const Error& reason) noexcept {
   begin_end(reason);
-  if (ending.stage != Ending::Stage::flushing) return;
-  Patience patience{*this, options.flush_timeout};
-  // Its turns do not step: the patience here is that of the flush.
-  const bool back = wait_until([&] { return are_markers_back(); }, patience);
-  step_end(back ? Clock::time_point{} : flush_end_);
+  if (ending.stage == Ending::Stage::flushing) conclude(stop_by_force());
+}
+
+void ChannelState::expire(const Error& reason) noexcept {
+  if (!ending.failure) begin_end(reason);
+  see_it_end();
+}
+
+void ChannelState::see_it_end() noexcept {
+  Patience patience{*this, kForever};  // Each of its steps has an end of its own.
+  static_cast<void>(wait_until([&] { return is_over(); }, patience));
 }
 
 void ChannelState::conclude(bool stopped) noexcept {
@@ -112,6 +136,8 @@ void ChannelState::conclude(bool stopped) noexcept {
   if (!stopped && borrows()) device_not_stopped();
   end_queue(sends);
   end_queue(receives);
+  if (keepalive.slot != nullptr) forget(*keepalive.slot);
+  if (leave.has_begun()) link = Link{};  // Last: it tells the peer that we are gone.
   raise();
 }
 
@@ -232,13 +258,13 @@ void ChannelState::forked() noexcept {
       default: break;
     }
   }
+  if (keepalive.slot != nullptr) forget(*keepalive.slot);
   sends.free = receives.free = nullptr;
 }
 
 bool ChannelState::finish_sends(Patience& patience) noexcept {
-  if (!wait_until([&] { return cause || !busy(sends); }, patience)) return false;
-  heed_interrupts();  // The last one may have failed.
-  return true;
+  // The last one may have failed.
+  return wait_until([&] { return is_over() || (!is_ending() && !busy(sends)); }, patience);
 }
 
 void ChannelState::abandon() noexcept {

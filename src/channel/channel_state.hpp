@@ -2,8 +2,14 @@
 #pragma once
 /// \file All of a channel that stays where it is when the Channel is moved.
 ///
-/// The files that define its members: posting.cpp (refusals, batches), waiting.cpp, peer_end.cpp,
-/// scope.cpp, channel_end.cpp; recycle() and creation are in prepared_channel.cpp.
+/// The files that define its members: posting.cpp (refusals, batches), waiting.cpp, stepping.cpp,
+/// peer_end.cpp, keepalive.cpp, scope.cpp, channel_end.cpp; recycle() and creation are in
+/// prepared_channel.cpp.
+///
+/// Whatever a channel does by itself is a step that never waits: step(), to be called when
+/// completions or the link have news, and at next_deadline(). Blocking calls drive it (turn()), and
+/// so does Channel::poll().
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -16,6 +22,7 @@
 #include <vector>
 
 #include "channel/completion_core.hpp"
+#include "channel/leave.hpp"
 #include "channel/link.hpp"
 #include "channel/patience.hpp"
 #include "provider/fork_guard.hpp"
@@ -63,12 +70,16 @@ struct ScopeLedger {
 struct Watched {
   FileDescriptor epoll{};
   FileDescriptor raised{};  ///< Readable when the device or a call of this channel has news.
+  FileDescriptor timer{};
+  std::chrono::steady_clock::time_point armed = std::chrono::steady_clock::time_point::max();
+  short link_events = 0;    ///< What of the link is in `epoll`; 0: it is not.
   std::uint32_t round = 1;  ///< Of poll().
   std::uint32_t filed = 0;  ///< Completions since the last poll(), by whichever call.
 };
 
 /// How far the end has come. No member of it changes once the channel is over, until recycle().
 struct Ending {
+  using Time = std::chrono::steady_clock::time_point;
   enum class Stage : std::uint8_t {
     open,
     flushing,  ///< The markers are on their way; step_end() goes on.
@@ -81,9 +92,24 @@ struct Ending {
   bool gave_back = false;    ///< The device gave work back unasked: it will take no more.
   std::uint32_t parked = 0;  ///< Results that were not taken when the owner went.
   std::optional<Error> failure{};  ///< The first failed request, until it ends the channel.
+  // Of the clock; 0 is never.
+  Time news_end{};   ///< So long the failure waits for the link's word.
+  Time peer_gone{};  ///< When the link first told of the peer's end.
+  Time flush_end{};  ///< So long the markers may take.
+};
+
+/// The request that proves the path while nothing else does: see keepalive.cpp.
+struct Keepalive {
+  Slot* slot = nullptr;  ///< Its own, behind those of the queues. None: it is off.
+  std::uint64_t seen = 0;
+  std::chrono::steady_clock::time_point due{};
 };
 
 struct ChannelState final : ChannelCore, private ForkListener {
+  using Clock = std::chrono::steady_clock;
+  /// The peer's end counts when nothing of it came for so long.
+  static constexpr auto kGrace = std::chrono::milliseconds{2};
+
   ChannelState(const ChannelOptions& chosen, ProtectionDomain in,
                std::shared_ptr<CompletionCore> on, std::span<Slot> claimed);
   ~ChannelState();
@@ -102,6 +128,8 @@ struct ChannelState final : ChannelCore, private ForkListener {
   std::optional<Buffer> atomic_result{};
   std::shared_ptr<Interrupt> interrupt;
   Link link{};  ///< Where Listener or dial() met the peer: tells of its end.
+  Leave leave{};
+  Keepalive keepalive{};
   std::optional<std::stop_callback<std::function<void()>>> stop{};
   ScopeLedger ledger{};
   Watched watched{};
@@ -119,6 +147,8 @@ struct ChannelState final : ChannelCore, private ForkListener {
   void take_in(Slot& slot, const ibv_wc& wc) noexcept;
   /// Lets fd() know what poll() has not seen.
   void raise() noexcept;
+  /// Has fd() wait for what there is to wait for now: the link, and next_deadline().
+  void rearm() noexcept;
 
   // Posting.
   Ticket park_refusal(const Error& error, Post how) noexcept;
@@ -131,28 +161,53 @@ struct ChannelState final : ChannelCore, private ForkListener {
   [[nodiscard]] bool wait_until(Done done, Patience& patience) noexcept;
   bool await_for(Slot& slot, std::uint64_t id, Patience& patience, Memory memory) noexcept;
   bool arrived_batch(Slot& last) noexcept;
-  /// Ends the channel if somebody asked for it or an event says that it is broken.
-  bool heed_interrupts() noexcept;
-  /// Ends the channel if the peer has. Asks the system once in kLinkInterval.
-  bool heed_link(std::chrono::steady_clock::time_point now) noexcept;
-  /// Whether the peer's end was seen, and what it sent before may still be coming.
-  [[nodiscard]] bool is_peer_going() const noexcept {
-    return !cause && link.state() != LinkState::none &&
-           gone_since_ != std::chrono::steady_clock::time_point{};
+  /// The time of a call is over; `for_receive`: a message waits for a receive of the peer's, or for
+  /// the peer.
+  [[nodiscard]] static Error late(const char* operation, bool for_receive) noexcept;
+  [[nodiscard]] bool awaits_receive(const Slot& slot) const noexcept;
+  [[nodiscard]] bool awaits_receive() const noexcept {
+    return std::ranges::any_of(std::span{sends.first, sends.count},
+                               [&](const Slot& slot) { return awaits_receive(slot); });
   }
+  /// Whether the result can be taken without a wait: after a failure, when the channel is over.
+  [[nodiscard]] bool is_settled(const Slot& slot) const noexcept;
   void take(Slot& slot) noexcept;
 
+  // What happens by itself: see stepping.cpp.
+  /// Does what has to be done now: heeds interrupts, failures, the link and the clock. Never waits.
+  /// True: the channel has begun to end, or has ended.
+  bool step(Clock::time_point now) noexcept;
+  /// When step() has to be called at the latest, where neither completions nor the link have news.
+  [[nodiscard]] Clock::time_point next_deadline() const noexcept;
+  /// Whether step() looks at the clock at all.
+  [[nodiscard]] bool is_timed() const noexcept;
+  /// What step() waits for at link.fd(), in poll(2)'s words; 0 for nothing.
+  [[nodiscard]] short link_events() const noexcept;
+  /// Somebody waited for link_events(), and they came.
+  void link_is_ready() noexcept { next_look_ = {}; }
+  /// Ends the channel if somebody asked for it, work failed, or an event says that it is broken.
+  /// Without a time it reads the clock if it must.
+  bool heed_interrupts(Clock::time_point now = {}) noexcept;
+  /// The first probe comes an interval from now. See keepalive.cpp.
+  void begin_keepalive(Clock::time_point now) noexcept;
+
   // The end: see channel_end.cpp.
+  [[nodiscard]] bool is_over() const noexcept { return ending.stage == Ending::Stage::over; }
+  /// It is over, or will be without anybody's doing.
+  [[nodiscard]] bool is_ending() const noexcept {
+    return cause || ending.failure || ending.gave_back;
+  }
+  /// No more sends from now on; see Leave. Again: only the deadline is new.
+  void start_close(Deadline deadline) noexcept;
   /// No more work from now on: ERR, and a marker in each queue. Does not wait.
   void begin_end(const Error& reason) noexcept;
-  /// Goes on when completions came, or when the time of the flush is over. True: it has ended.
-  bool step_end(std::chrono::steady_clock::time_point now) noexcept;
-  /// When step_end() has to be called at the latest.
-  [[nodiscard]] std::chrono::steady_clock::time_point end_deadline() const noexcept {
-    return flush_end_;
-  }
-  /// All of it: afterwards no operation is in flight, or `proven` is false.
+  /// By force, because the completion queue is broken: nothing can be waited for.
+  void end_at_once(const Error& reason) noexcept;
+  /// All of it: afterwards no operation is in flight, or `proven` is false. A failure that waits
+  /// for its reason goes before `reason`.
   void expire(const Error& reason) noexcept;
+  /// Waits for the end of what is_ending().
+  void see_it_end() noexcept;
   /// Until nothing of ours is on its way to the peer. False: the time is over.
   [[nodiscard]] bool finish_sends(Patience& patience) noexcept;
   /// The owner is gone; frees itself when the last parked result has been taken.
@@ -168,17 +223,21 @@ struct ChannelState final : ChannelCore, private ForkListener {
   Turn turn(Patience& patience) noexcept;
   void settle(Slot& slot) noexcept;
   void count_dropped_message() noexcept;
-  [[nodiscard]] Error named(const Error& failure) noexcept;
+  bool heed_failure(Clock::time_point now) noexcept;
+  bool heed_link(Clock::time_point now) noexcept;
+  void step_keepalive(Clock::time_point now) noexcept;
+  void take_in_keepalive(const ibv_wc& wc) noexcept;
+  /// Goes on when completions came, or when the time of the flush is over. True: it has ended.
+  bool step_end(Clock::time_point now) noexcept;
   [[nodiscard]] bool borrows() const noexcept;
   bool post_markers() noexcept;
   [[nodiscard]] bool are_markers_back() const noexcept;
   bool stop_by_force() noexcept;
   void conclude(bool stopped) noexcept;
+  [[nodiscard]] Clock::time_point end_of(Deadline deadline, Clock::time_point start) const noexcept;
   void end_queue(OperationQueue& queue) noexcept;
 
-  std::chrono::steady_clock::time_point flush_end_{};
-  std::chrono::steady_clock::time_point next_look_{};   ///< At the link.
-  std::chrono::steady_clock::time_point gone_since_{};  ///< When it first told of the peer's end.
+  Clock::time_point next_look_{};  ///< At the link.
 };
 
 [[nodiscard]] inline ChannelState& whole(ChannelCore& channel) noexcept {

@@ -1,38 +1,40 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #include "channel/leave.hpp"
 
-#include <utility>
+#include <poll.h>
 
 #include "channel/channel_state.hpp"
 
 namespace verbatim::detail {
 
-Leave::Leave(ChannelState& state, Link link) noexcept : state_(state), link_(std::move(link)) {}
+void Leave::begin(Time deadline) noexcept {
+  deadline_ = deadline;
+  if (stage_ == Stage::none) stage_ = Stage::finishing;
+}
 
-bool Leave::step() noexcept {
-  for (;;) {
-    const Stage before = stage_;
-    if (state_.cause) stage_ = Stage::over;
+bool Leave::step(ChannelState& state, Time now) noexcept {
+  for (Stage before = Stage::none; stage_ != before && stage_ != Stage::over;) {
+    before = stage_;
     switch (stage_) {
-      case Stage::finishing: stage_ = finish_sends(); break;
-      case Stage::telling: stage_ = tell(); break;
-      case Stage::hearing: stage_ = hear(); break;
-      case Stage::over: return true;
+      case Stage::finishing: stage_ = finish_sends(state); break;
+      case Stage::telling: stage_ = tell(state); break;
+      case Stage::hearing: stage_ = hear(state); break;
+      case Stage::none:
+      case Stage::over: break;
     }
-    if (stage_ == before) return false;
   }
+  if (stage_ != Stage::over && now >= deadline_) {
+    Error late = ChannelState::late("close", state.awaits_receive());
+    if (stage_ == Stage::hearing) late.field = "the peer's done";
+    result_ = std::unexpected(late);
+    stage_ = Stage::over;
+  }
+  return stage_ == Stage::over;
 }
 
-pollfd Leave::wanted() const noexcept {
-  if (stage_ == Stage::telling) return {.fd = link_.fd(), .events = POLLOUT, .revents = 0};
-  if (stage_ == Stage::hearing) return {.fd = link_.fd(), .events = POLLIN, .revents = 0};
-  return {.fd = -1, .events = 0, .revents = 0};
-}
-
-Error Leave::late() const noexcept {
-  return {.code = Errc::timed_out,
-          .operation = "close",
-          .field = stage_ == Stage::hearing ? "the peer's done" : ""};
+short Leave::wanted() const noexcept {
+  if (stage_ == Stage::telling) return POLLOUT;
+  return stage_ == Stage::hearing ? POLLIN : 0;
 }
 
 Leave::Stage Leave::end(const Result<void>& how) noexcept {
@@ -41,31 +43,23 @@ Leave::Stage Leave::end(const Result<void>& how) noexcept {
   return Stage::over;
 }
 
-Leave::Stage Leave::finish_sends() noexcept {
-  if (state_.busy(state_.sends)) return Stage::finishing;
-  state_.heed_interrupts();  // The last one may have failed.
-  if (state_.cause || link_.state() == LinkState::none) return Stage::over;
-  return Stage::telling;
+Leave::Stage Leave::finish_sends(const ChannelState& state) noexcept {
+  if (state.busy(state.sends)) return Stage::finishing;
+  return state.link.state() == LinkState::none ? Stage::over : Stage::telling;
 }
 
-Leave::Stage Leave::tell() noexcept {
-  if (link_.say_done()) return Stage::hearing;
-  const LinkState seen = link_.look();
-  return seen == LinkState::finished || seen == LinkState::lost ? hear() : Stage::telling;
+Leave::Stage Leave::tell(ChannelState& state) noexcept {
+  if (state.link.say_done()) return Stage::hearing;
+  const LinkState seen = state.link.look();
+  return seen == LinkState::finished || seen == LinkState::lost ? hear(state) : Stage::telling;
 }
 
-Leave::Stage Leave::hear() noexcept {
-  switch (link_.look()) {
+Leave::Stage Leave::hear(ChannelState& state) noexcept {
+  switch (state.link.look()) {
     case LinkState::open: return Stage::hearing;
-    case LinkState::lost: return end(std::unexpected(*link_.cause()));
+    case LinkState::lost: return end(std::unexpected(*state.link.cause()));
     default: return end({});
   }
-}
-
-Result<void> Leave::answer() noexcept {
-  // A peer that is gone does not wait for it.
-  [[maybe_unused]] const bool said = link_.say_done();
-  return {};
 }
 
 }  // namespace verbatim::detail

@@ -2,13 +2,12 @@
 #pragma once
 /// \file How two channels part: neither stops its device while the other may still need it.
 ///
-/// A state machine that never waits: step() goes on as far as it can, wanted() says which
-/// descriptor it waits for besides completions. Channel::close() drives it, an event loop could.
-#include <poll.h>
-
+/// A state machine that never waits. ChannelState::step() drives it once it has begun, and ends the
+/// channel when it is over.
+#include <chrono>
 #include <cstdint>
+#include <utility>
 
-#include "channel/link.hpp"
 #include "verbatim/base/error.hpp"
 
 namespace verbatim::detail {
@@ -17,31 +16,30 @@ struct ChannelState;
 
 class Leave {
  public:
-  /// `link`: where the peers met; may be none.
-  Leave(ChannelState& state, Link link) noexcept;
+  using Time = std::chrono::steady_clock::time_point;
+
+  /// Again: only the deadline is new.
+  void begin(Time deadline) noexcept;
+  [[nodiscard]] bool has_begun() const noexcept { return stage_ != Stage::none; }
+  [[nodiscard]] Time deadline() const noexcept { return deadline_; }
 
   /// Our own sends come to their end; then it says "done" on the link, and serves the device until
-  /// the peer says so too. A peer that is gone is done. True: over. If the channel breaks
-  /// meanwhile it is over, and the channel's `cause` says why.
-  [[nodiscard]] bool step() noexcept;
-  [[nodiscard]] pollfd wanted() const noexcept;
-  /// When it is over.
-  [[nodiscard]] const Result<void>& result() const noexcept { return result_; }
-  /// Instead of all that, to a peer that has closed: we are done, too.
-  [[nodiscard]] Result<void> answer() noexcept;
-  /// When it took too long: what it waited for.
-  [[nodiscard]] Error late() const noexcept;
+  /// the peer says so too. A peer that is gone is done. True: over, or its time is.
+  [[nodiscard]] bool step(ChannelState& state, Time now) noexcept;
+  /// What it waits for at the link, besides completions, in poll(2)'s words; 0 for nothing.
+  [[nodiscard]] short wanted() const noexcept;
+  /// When it is over; told once.
+  [[nodiscard]] Result<void> take_result() noexcept { return std::exchange(result_, {}); }
 
  private:
-  enum class Stage : std::uint8_t { finishing, telling, hearing, over };
-  Stage finish_sends() noexcept;
-  Stage tell() noexcept;
-  Stage hear() noexcept;
+  enum class Stage : std::uint8_t { none, finishing, telling, hearing, over };
+  static Stage finish_sends(const ChannelState& state) noexcept;
+  Stage tell(ChannelState& state) noexcept;
+  Stage hear(ChannelState& state) noexcept;
   Stage end(const Result<void>& how) noexcept;
 
-  ChannelState& state_;
-  Link link_;  // Closed when all else is over.
-  Stage stage_ = Stage::finishing;
+  Stage stage_ = Stage::none;
+  Time deadline_{};
   Result<void> result_{};
 };
 

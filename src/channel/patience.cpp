@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #include "channel/patience.hpp"
 
+#include <poll.h>
 #include <sched.h>
 
 #include <algorithm>
@@ -30,7 +31,7 @@ void Patience::pause() noexcept {
     sched_yield();
     return;
   }
-  sleep(std::min(end_, now_ + kNap));
+  sleep(std::min({end_, now_ + kNap, channel_.next_deadline()}));
 }
 
 void Patience::sleep(Clock::time_point until) noexcept {
@@ -46,12 +47,14 @@ void Patience::sleep(Clock::time_point until) noexcept {
                       .tv_nsec = (left % std::chrono::seconds{1}).count()};
   // Who ends the channel has heeded the interrupt. poll(2) passes over negative descriptors.
   const int interrupt = channel_.cause ? -1 : channel_.interrupt->fd;
-  const int link = channel_.cause ? -1 : channel_.link.fd();
-  pollfd sources[] = {{.fd = core.events.fd(), .events = POLLIN, .revents = 0},
-                      {.fd = interrupt, .events = POLLIN, .revents = 0},
-                      {.fd = link, .events = POLLIN, .revents = 0},
-                      also_};
-  if (ppoll(sources, std::size(sources), &time, nullptr) <= 0 || sources[0].revents == 0) return;
+  const short wanted = channel_.link_events();
+  pollfd sources[] = {
+      {.fd = core.events.fd(), .events = POLLIN, .revents = 0},
+      {.fd = interrupt, .events = POLLIN, .revents = 0},
+      {.fd = wanted != 0 ? channel_.link.fd() : -1, .events = wanted, .revents = 0}};
+  if (ppoll(sources, std::size(sources), &time, nullptr) <= 0) return;
+  if (sources[2].revents != 0) channel_.link_is_ready();
+  if (sources[0].revents == 0) return;
   // Takes and acknowledges. If it cannot, the next sleep is shorter, and no more than that.
   [[maybe_unused]] const auto taken = core.events.wait(std::chrono::nanoseconds{0});
 }

@@ -3,8 +3,6 @@
 /// \file What a waiter does between two empty polls, and when its time is over.
 ///
 /// Its time starts at the first empty poll: a wait whose completion is there reads no clock.
-#include <poll.h>
-
 #include <chrono>
 
 #include "verbatim/channel/deadline.hpp"
@@ -22,8 +20,6 @@ class Patience {
   static constexpr unsigned kBusyTurns = 64;
 
   Patience(ChannelState& channel, Deadline deadline, Clock::time_point start = {}) noexcept;
-  /// Wakes for this descriptor, too.
-  void watch(const pollfd& also) noexcept { also_ = also; }
 
   [[nodiscard]] Clock::time_point start() const noexcept { return start_; }
 
@@ -54,7 +50,6 @@ class Patience {
   Clock::time_point end_;
   Clock::time_point now_{};
   unsigned busy_turns_ = 0;
-  pollfd also_{.fd = -1, .events = 0, .revents = 0};
 };
 
 }  // namespace verbatim::detail

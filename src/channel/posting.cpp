@@ -36,6 +36,9 @@ Ticket ChannelCore::refuse(OperationQueue& queue, Post how) noexcept {
                                .field = state.cause->operation,
                                .value = static_cast<std::uint64_t>(state.cause->code)},
                               how);
+  if (&queue == &sends && state.leave.has_begun())
+    return state.park_refusal(
+        {.code = Errc::closed, .operation = "post", .field = "after start_close()"}, how);
   return state.park_refusal({.code = Errc::would_block,
                              .operation = "post",
                              .field = &queue == &sends ? "max_sends" : "max_receives",
@@ -46,7 +49,7 @@ Ticket ChannelCore::refuse(OperationQueue& queue, Post how) noexcept {
 
 Ticket ChannelCore::refuse_send(PostShape shape, Post how) noexcept {
   ChannelState& state = whole(*this);
-  if (state.cause || state.interrupted.load()) return refuse(sends, how);
+  if (state.cause || state.interrupted.load() || state.leave.has_begun()) return refuse(sends, how);
   return state.park_refusal(refused(limits, shape), how);
 }
 

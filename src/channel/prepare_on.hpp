@@ -16,8 +16,9 @@ struct ChannelState;
 struct Depths {
   std::uint32_t sends;
   std::uint32_t receives;
-  /// With a marker for each.
-  [[nodiscard]] std::uint32_t slots() const noexcept { return sends + receives + 2; }
+  std::uint32_t keepalives = 0;  ///< 1, if there is one.
+  /// With a marker for each queue.
+  [[nodiscard]] std::uint32_t slots() const noexcept { return sends + receives + 2 + keepalives; }
 };
 
 /// The caller owns it until ChannelState::abandon(). `limit_exceeded` if the core has no room.

@@ -39,6 +39,7 @@ Result<void> check_times(const ChannelOptions& options) {
   };
   VERBATIM_TRY(check(options.timeout, "timeout"));
   VERBATIM_TRY(check(options.flush_timeout, "flush_timeout"));
+  VERBATIM_TRY(check(options.keepalive, "keepalive"));
   return {};
 }
 
@@ -50,7 +51,7 @@ QueuePairOptions queue_pair_options(const ChannelOptions& options, const Protect
           .access = domain.context().capabilities().atomics
                         ? options.access
                         : options.access.without(Access::remote_atomic),
-          .max_send_requests = depths.sends + 1,  // And the marker.
+          .max_send_requests = depths.sends + 1 + depths.keepalives,  // And the marker.
           .max_receive_requests = depths.receives + 1,
           .max_send_elements = options.max_send_elements,
           .max_receive_elements = options.max_receive_elements,
@@ -127,6 +128,10 @@ Result<ChannelState*> prepare_on(const std::shared_ptr<CompletionCore>& core,
     state->requests[i].next = &state->requests[i + 1];
   lay_out(*state, state->sends, run.data(), depths.sends);
   lay_out(*state, state->receives, run.data() + depths.sends + 1, depths.receives);
+  if (depths.keepalives != 0) {
+    state->keepalive.slot = &run.back();
+    state->keepalive.slot->queue = &state->sends;
+  }
   adopt(*state, std::move(prepared), "created channel over");
   state->interrupt->admit();
   return state.release();
@@ -138,7 +143,8 @@ Result<PreparedChannel> PreparedChannel::create(const ProtectionDomain& domain,
                                                 const ChannelOptions& options) {
   const detail::Depths depths{
       .sends = VERBATIM_TRY(detail::requests(options.max_sends, "max_sends")),
-      .receives = VERBATIM_TRY(detail::requests(options.max_receives, "max_receives"))};
+      .receives = VERBATIM_TRY(detail::requests(options.max_receives, "max_receives")),
+      .keepalives = options.keepalive != std::chrono::nanoseconds::zero() ? 1u : 0u};
   VERBATIM_TRY(detail::check_times(options));
   // A device may make queues deeper than asked for, and each place needs one here.
   std::uint32_t depth = depths.slots();
@@ -169,12 +175,16 @@ Result<Channel> PreparedChannel::connect(const Endpoint& peer) && {
   detail::ChannelState& state = owned();
   // A receive whose time was over has destroyed the queue pair.
   if (state.cause) return std::unexpected(*state.cause);
+  if (state.keepalive.slot != nullptr && !peer.remote_write)
+    return std::unexpected(
+        Error{.code = Errc::unsupported, .operation = "connect", .field = "keepalive"});
   auto connected = std::move(*state.prepared).connect(peer);
   if (!connected) return std::unexpected(connected.error());
   state.queue_pair.emplace(*std::move(connected));
   state.limits = detail::Raw::limits(*state.queue_pair);
   state.prepared.reset();
   state.interrupt->admit();
+  state.begin_keepalive(detail::ChannelState::Clock::now());
   state_ = nullptr;
   return Channel{state};
 }
@@ -198,9 +208,10 @@ std::string to_string(const PreparedChannel& channel) {
 Result<PreparedChannel> Channel::recycle() && {
   detail::ChannelState& state = whole();
   state.heed_interrupts();
+  if (state.is_ending()) state.see_it_end();
   const auto held = static_cast<std::uint64_t>(std::ranges::count_if(
       state.run, [](const detail::Slot& slot) { return slot.state == detail::SlotState::parked; }));
-  const bool ended = state.ending.stage == detail::Ending::Stage::over;
+  const bool ended = state.is_over();
   if (!ended || held != 0 || state.open_scopes != 0)
     return std::unexpected(Error{.code = Errc::busy,
                                  .operation = "recycle",
@@ -224,7 +235,9 @@ Result<PreparedChannel> Channel::recycle() && {
     detail::adopt(state,
                   VERBATIM_TRY(QueuePair::prepare(detail::queue_pair_options(
                       state.options, state.domain, state.core->completions,
-                      {.sends = state.sends.count, .receives = state.receives.count}))),
+                      {.sends = state.sends.count,
+                       .receives = state.receives.count,
+                       .keepalives = state.keepalive.slot != nullptr ? 1u : 0u}))),
                   "recycled channel over");
   } else {
     detail::adopt(state, VERBATIM_TRY(std::move(*state.queue_pair).reset()),
@@ -236,6 +249,7 @@ Result<PreparedChannel> Channel::recycle() && {
     detail::lay_out(state, *queue, queue->first, queue->count);
   state.stop.reset();
   state.link = detail::Link{};
+  state.leave = {};
   state.interrupt->reset();
   state.end_of_message.store(0);  // Until it is connected.
   state.interrupt->admit();

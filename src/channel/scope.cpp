@@ -19,10 +19,6 @@ namespace verbatim {
 namespace detail {
 namespace {
 
-Error timed_out(const char* operation) noexcept {
-  return {.code = Errc::timed_out, .operation = operation};
-}
-
 /// A refused post, which then counts no longer; empty if somebody has waited for it.
 std::optional<ScopeLedger::Refused> take_refused(ScopeLedger& ledger, std::uint64_t id) noexcept {
   const auto found = std::ranges::find(ledger.refused, id, &ScopeLedger::Refused::id);
@@ -70,7 +66,8 @@ bool make_room(ChannelCore& channel, OperationQueue& queue, std::uint64_t refuse
   const auto has_room = [&] {
     return std::exchange(looked, true) && (queue.free != nullptr || state.cause);
   };
-  if (!state.wait_until(has_room, patience)) state.expire(timed_out("wait"));
+  if (!state.wait_until(has_room, patience))
+    state.expire(state.late("wait", &queue == &state.sends && state.awaits_receive()));
   since = patience.start();
   return state.cause ? give_up() : true;
 }
@@ -99,11 +96,11 @@ void finish_scope(ChannelCore& channel, ScopeState& scope) noexcept {
   if (scope.detached != 0) {
     Patience patience{state, Deadline{}};
     if (!state.wait_until([&] { return scope.detached == 0; }, patience))
-      state.expire(timed_out("wait"));
+      state.expire(state.late("wait", state.awaits_receive()));
   }
   if (scope.handles != 0) finish_handles(state, scope);
   // A failure that nobody waited for ends the channel too.
-  if (scope.failed) state.heed_interrupts();
+  if (scope.failed && state.is_ending()) state.see_it_end();
 }
 
 Error take_failed(ChannelCore& channel, std::uint64_t id) noexcept {
@@ -156,7 +153,7 @@ std::optional<std::size_t> Scope::any_within(Deadline deadline,
   detail::Patience patience{state, deadline};
   const auto is_over = [&](const Operation& operation) {
     const detail::Slot& slot = channel_.slot(operation.id_);
-    return !operation.posted() || slot.id != operation.id_ || !is_in_flight(slot.state);
+    return !operation.posted() || slot.id != operation.id_ || state.is_settled(slot);
   };
   auto found = operations.end();
   const auto one_is_over = [&] {
@@ -175,8 +172,12 @@ Result<std::size_t> Scope::wait_any(std::span<const Operation> operations,
     return std::unexpected(
         Error{.code = Errc::invalid_argument, .operation = "wait_any", .field = "operations"});
   if (const auto found = any_within(deadline, operations)) return *found;
-  const Error late = detail::timed_out("wait_any");
-  detail::whole(channel_).expire(late);
+  detail::ChannelState& state = detail::whole(channel_);
+  const bool for_receive = std::ranges::any_of(operations, [&](const Operation& operation) {
+    return state.awaits_receive(state.slot(operation.id_));
+  });
+  const Error late = state.late("wait_any", for_receive);
+  state.expire(late);
   return std::unexpected(late);
 }
 

@@ -11,8 +11,6 @@
 namespace verbatim::detail {
 namespace {
 
-Error timed_out() noexcept { return {.code = Errc::timed_out, .operation = "wait"}; }
-
 /// Back to the free list, all at once.
 void release_batch(OperationQueue& queue, Slot& last) noexcept {
   // The others' ids need not change: nobody has a handle to them, and what the device says of them
@@ -31,6 +29,7 @@ void ChannelCore::file(const ibv_wc* polled, int count) noexcept {
 }
 
 void ChannelState::take_in(Slot& slot, const ibv_wc& wc) noexcept {
+  if (&slot == keepalive.slot) return take_in_keepalive(wc);
   const bool is_marker = &slot == slot.queue->first + slot.queue->count;
   const bool is_result = slot.state == SlotState::flying || slot.state == SlotState::batch ||
                          slot.state == SlotState::orphaned;
@@ -80,37 +79,54 @@ void ChannelState::count_dropped_message() noexcept {
 
 ChannelState::Turn ChannelState::turn(Patience& patience) noexcept {
   const int count = core->drain();
+  if (count > 0 && ending.stage == Ending::Stage::flushing) step_end({});  // Perhaps the markers.
   if (count > 0 && !patience.is_long_busy()) return Turn::again;
   if (count < 0) {
-    if (cause) return Turn::over;  // Ending: who ends it has a stronger way.
-    expire(core->broken());
+    if (is_over()) return Turn::over;
+    end_at_once(core->broken());
     return Turn::again;
   }
-  if (heed_interrupts()) return Turn::again;
-  if (patience.is_over()) return Turn::over;
-  if (heed_link(patience.now())) return Turn::again;
-  if (ending.stage == Ending::Stage::flushing) step_end(patience.now());
+  const bool is_late = patience.is_over();
+  if (step(patience.now())) return Turn::again;  // What has happened goes before the time.
+  if (is_late) return Turn::over;
   if (count == 0) patience.pause();
   return Turn::again;
 }
 
+// A request that the peer has no receive for is sent again for ever, and the device says nothing:
+// that it was sent and is not over is all that is known.
+bool ChannelState::awaits_receive(const Slot& slot) const noexcept {
+  return slot.queue == &sends && slot.takes_receive && is_in_flight(slot.state) &&
+         !options.max_rnr_retries.retries();
+}
+
+Error ChannelState::late(const char* operation, bool for_receive) noexcept {
+  return {.code = Errc::timed_out,
+          .operation = operation,
+          .field = for_receive ? "the peer's receive" : ""};
+}
+
+bool ChannelState::is_settled(const Slot& slot) const noexcept {
+  return !is_in_flight(slot.state) && (slot.completion.ok() || is_over());
+}
+
 bool ChannelCore::is_ready(const Slot& slot, std::uint64_t id) noexcept {
   if ((id & kRefused) != 0 || slot.id != id) return true;
-  if (is_in_flight(slot.state)) {
+  ChannelState& state = whole(*this);
+  if (!state.is_settled(slot)) {
     [[maybe_unused]] const Entry entry{*this};
-    ChannelState& state = whole(*this);
-    if (state.core->drain() < 0) state.expire(state.core->broken());
-    if (!state.heed_interrupts() && state.link.state() != LinkState::none)
-      state.heed_link(std::chrono::steady_clock::now());
+    if (state.core->drain() < 0) state.end_at_once(state.core->broken());
+    using Clock = ChannelState::Clock;
+    state.step(state.is_timed() ? Clock::now() : Clock::time_point{});  // Mostly nobody asks it.
   }
-  return !is_in_flight(slot.state);
+  return state.is_settled(slot);
 }
 
 bool ChannelCore::ready_within(const Slot& slot, std::uint64_t id, Deadline deadline) noexcept {
   if ((id & kRefused) != 0) return true;
   ChannelState& state = whole(*this);
   Patience patience{state, deadline};
-  return state.wait_until([&] { return slot.id != id || !is_in_flight(slot.state); }, patience);
+  return state.wait_until([&] { return slot.id != id || state.is_settled(slot); }, patience);
 }
 
 bool ChannelCore::await(Slot& slot, std::uint64_t id, Deadline deadline, Memory memory) noexcept {
@@ -134,15 +150,15 @@ bool ChannelState::await_for(Slot& slot, std::uint64_t id, Patience& patience,
         (id & kRefused) != 0 ? refusal(id) : Error{.code = Errc::stale, .operation = "wait"};
     return false;
   }
-  // When the time is over, the channel is ended: then the slot is not in flight either.
-  if (!wait_until([&] { return !is_in_flight(slot.state); }, patience)) expire(timed_out());
+  // When the time is over, the channel is ended: then the slot is not in flight either. One failure
+  // sends a connected queue pair to the error state, and nothing more can succeed: it is told when
+  // the channel has ended, so that the reason is known.
+  if (!wait_until([&] { return is_settled(slot); }, patience))
+    expire(late("wait", awaits_receive(slot)));
   if (!ending.proven) {
     if (memory == Memory::borrowed) device_not_stopped();
     last_result.unproven = true;
   }
-  // One failure sends a connected queue pair to the error state: nothing more can succeed. First,
-  // so that the reason is known.
-  if (!slot.completion.ok()) heed_interrupts();
   last_result.completion = slot.completion;
   const bool succeeded = slot.completion.ok();
   // Why the channel ended the device does not know: neither of what was flushed, nor of a peer that
@@ -154,39 +170,6 @@ bool ChannelState::await_for(Slot& slot, std::uint64_t id, Patience& patience,
   }
   take(slot);  // Perhaps the last one of a channel that is gone: nothing of it is there afterwards.
   return succeeded;
-}
-
-bool ChannelState::heed_interrupts() noexcept {
-  if (cause) return false;
-  if (ending.failure) {
-    expire(named(*ending.failure));
-    return true;
-  }
-  if (interrupted.load()) {
-    expire({.code = Errc::cancelled, .operation = "cancel"});
-    return true;
-  }
-  constexpr EventFlags kFatal = EventType::queue_pair_fatal | EventType::queue_pair_request_error |
-                                EventType::queue_pair_access_error;
-  const EventFlags own = queue_pair ? queue_pair->events() : EventFlags{};
-  const EventFlags queue = core->completions.events();
-  const EventFlags device = core->context.events();
-  if (own.has_any(kFatal) || !queue.empty() || device.has(EventType::device_fatal)) {
-    expire({.code = Errc::device_failed,
-            .operation = "async event",
-            .field = "events",
-            .value = (own | queue | device).bits});
-    return true;
-  }
-  // Without a word why: the queue pair is in the error state all the same.
-  if (ending.gave_back) {
-    expire({.code = Errc::work_failed,
-            .operation = "work request",
-            .field = name_of(WorkStatus::flushed),
-            .value = static_cast<std::uint64_t>(WorkStatus::flushed)});
-    return true;
-  }
-  return false;
 }
 
 // ---- Taking results -----------------------------------------------------------------------------

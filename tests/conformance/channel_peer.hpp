@@ -18,7 +18,7 @@ inline constexpr std::size_t kPeerMessage = 4096;
 [[nodiscard]] Channel join_channel(Link& link, PreparedChannel prepared);
 
 /// The child's part. "stream": sends and receives until it is killed. "answer": sends one message
-/// back as it came.
+/// back as it came. "idle": connects, and does nothing until it is killed.
 [[nodiscard]] int play_channel_peer(std::uint16_t port, const std::string& part);
 
 }  // namespace verbatim::test

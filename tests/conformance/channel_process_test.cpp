@@ -4,6 +4,7 @@
 // Method: a child that streams both ways is killed with SIGKILL while messages are on their way;
 //         the survivor recycles its channel and meets a second child, three times.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <deque>
@@ -136,6 +137,8 @@ int play_channel_peer(std::uint16_t port, const std::string& part) {
     }
     return 1;  // It should have been killed before.
   }
+  if (part == "idle")
+    for (;;) pause();
   auto receiving = channel.receive(require(domain.allocate(kPeerMessage)));
   link.barrier();
   auto [message, result] = receiving.wait();

@@ -279,6 +279,43 @@ TEST_F(RendezvousTest, CancelEndsACloseThatWaits) {
   EXPECT_TRUE(fails_with(closing.get(), Errc::cancelled));
 }
 
+/// One thread for both, as an event loop has: neither waits for the other.
+TEST_F(RendezvousTest, StartedClosesOfBothSidesEndInPoll) {
+  auto [left, right] = meet();
+  auto receiving = right.receive(empty(64));
+  auto sending = left.send(filled(64, seed));
+  left.start_close(kPatience);
+  EXPECT_TRUE(fails_with(left.send(filled(64, seed)).wait().result, Errc::closed));
+  right.start_close(kPatience);
+  const int fds[] = {require(left.fd()), require(right.fd())};
+  const auto end = Clock::now() + kPatience;
+  while ((!left.is_over() || !right.is_over()) && Clock::now() < end) {
+    pollfd entries[] = {{.fd = left.is_over() ? -1 : fds[0], .events = POLLIN, .revents = 0},
+                        {.fd = right.is_over() ? -1 : fds[1], .events = POLLIN, .revents = 0}};
+    ASSERT_GT(poll(entries, 2, static_cast<int>(std::chrono::milliseconds{kPatience}.count())), 0);
+    static_cast<void>(left.poll());
+    static_cast<void>(right.poll());
+  }
+  EXPECT_TRUE(succeeds(sending.wait().result));
+  auto [received, result] = receiving.wait();
+  ASSERT_TRUE(succeeds(result));
+  EXPECT_TRUE(holds(received.bytes(), seed));
+  EXPECT_TRUE(fails_with(left.poll(), Errc::closed));
+  EXPECT_TRUE(succeeds(left.close()));
+  EXPECT_TRUE(succeeds(right.close()));
+}
+
+TEST_F(RendezvousTest, StartedCloseIsFinishedByClose) {
+  auto [left, right] = meet();
+  left.start_close();
+  EXPECT_FALSE(left.is_over());
+  EXPECT_FALSE(left.cause()) << "the peer may still send";
+  exchange(right, left);
+  right.start_close();
+  EXPECT_TRUE(succeeds(left.close(kPatience)));
+  EXPECT_TRUE(succeeds(right.close(kPatience)));
+}
+
 TEST_F(RendezvousTest, ChannelsOfTheirOwnCarrierPartTheSameWay) {
   auto [fast, slow] = require(connect_pair(domain));
   auto receiving = fast.receive(empty(64));

@@ -160,7 +160,7 @@ TEST_F(SharedCore, EndIsSteppedWhileOthersGoOn) {
   EXPECT_TRUE(left.send().refused());  // It would not be covered by the marker.
   EXPECT_TRUE(left.receive().refused());
   detail::Patience patience{*one.operator->(), std::chrono::seconds{10}};
-  const auto has_ended = [&] { return left->step_end({}); };
+  const auto has_ended = [&] { return left->step({}); };
   EXPECT_TRUE(one->wait_until(has_ended, patience));
   EXPECT_TRUE(left->ending.proven);
   EXPECT_FALSE(left->ending.destroyed);
@@ -173,8 +173,8 @@ TEST_F(SharedCore, EndIsSteppedWhileOthersGoOn) {
 TEST_F(SharedCore, EndThatTakesTooLongIsForced) {
   const auto [left, right] = pair();
   left->begin_end({.code = Errc::cancelled, .operation = "test"});
-  EXPECT_FALSE(left->step_end(left->end_deadline() - std::chrono::nanoseconds{1}));
-  EXPECT_TRUE(left->step_end(left->end_deadline()));  // Nobody has polled the markers.
+  EXPECT_FALSE(left->step(left->next_deadline() - std::chrono::nanoseconds{1}));
+  EXPECT_TRUE(left->step(left->next_deadline()));  // Nobody has polled the markers.
   EXPECT_TRUE(left->ending.destroyed);
   EXPECT_TRUE(left->ending.proven);
 }

@@ -201,6 +201,13 @@ class Channel {
   ///
   /// To close again, or after the peer closed, is a success.
   [[nodiscard]] Result<void> close(Deadline deadline = {}) noexcept;
+  /// Begins what close() does, and does not wait: poll() and every wait go on with it, and poll()
+  /// fails with `closed` when it is over. Sends are `closed` from now on. close() waits for the
+  /// rest, and says how it went.
+  void start_close(Deadline deadline = {}) noexcept;
+  /// Whether it has ended: then no result has to be waited for. From cause() to here the device
+  /// gives back what it has.
+  [[nodiscard]] bool is_over() const noexcept;
   /// For who carries endpoints himself and wants such an end: both sides finish_sends(), tell each
   /// other so, and then close(). The channel lives on, also after `timed_out`.
   [[nodiscard]] Result<void> finish_sends(Deadline deadline = {}) noexcept;

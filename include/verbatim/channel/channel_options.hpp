@@ -39,6 +39,12 @@ struct ChannelOptions {
   /// How long the device may take to give back what is outstanding when the channel ends.
   std::chrono::nanoseconds flush_timeout = std::chrono::seconds{1};
   WaitPolicy wait{};
+  /// When no result was taken for so long and nothing is being sent, waits and poll() send the peer
+  /// a write of no bytes; a peer whose device does not answer it is `peer_lost`. 0: off. It proves
+  /// the path, and not that the peer's program does anything. For channels whose endpoints you
+  /// carry yourself: Listener and dial() have the connection. The peer must allow `remote_write`,
+  /// or connect() fails; the first comes so long after connect(), and the peer must be there then.
+  std::chrono::nanoseconds keepalive{0};
 
   std::optional<MaximumTransferUnit> mtu{};
   std::optional<std::uint8_t> max_read_atomic{};

@@ -101,6 +101,8 @@ constexpr Pair kPairs[] = {
     {Errc::busy, EADDRINUSE, "Listener::open", "bind", "another socket listens at this address"},
     {Errc::timed_out, ETIMEDOUT, "dial", "connect", "a firewall drops the packets"},
     {Errc::timed_out, ECONNREFUSED, "dial", "connect", "no program listens at this address"},
+    {Errc::timed_out, 0, "wait", "the peer's receive", "it may have posted no receive"},
+    {Errc::unsupported, 0, "connect", "keepalive", "does not allow remote writes"},
     {Errc::closed, ECONNRESET, "dial", "our record", "the peer's program ended"},
     {Errc::closed, EPIPE, "dial", "our record", "the peer's program ended"},
     {Errc::closed, ECONNABORTED, "dial", "our record", "on this side of the network"},

@@ -152,9 +152,11 @@ TEST_F(Deadlines, AnyPolicyOfWaitingEnds) {
 
 TEST_F(Deadlines, NegativeTimesAreRefused) {
   static_cast<void>(prepare());
-  for (const char* field : {"timeout", "flush_timeout"}) {
+  for (const char* field : {"timeout", "flush_timeout", "keepalive"}) {
     ChannelOptions options;
-    (std::string_view{field} == "timeout" ? options.timeout : options.flush_timeout) = -1ns;
+    (std::string_view{field} == "timeout"         ? options.timeout
+     : std::string_view{field} == "flush_timeout" ? options.flush_timeout
+                                                  : options.keepalive) = -1ns;
     const auto refused = PreparedChannel::create(domain(), options);
     ASSERT_TRUE(fails_with(refused, Errc::invalid_argument));
     EXPECT_STREQ(refused.error().field, field);

@@ -62,7 +62,7 @@ Ticket post_batch(ChannelCore& channel, std::span<const Work> works, Post how, L
                            : encode_chosen(channel, *work, end, *wr);
     if (!taken) [[unlikely]]
       return channel.refuse_send(shape(*work, work->options), how);
-    slot->state = SlotState::chained;
+    mark(*slot, SlotState::chained, takes_receive(*work));
     wr->wr_id = slot->id;
     if (work == last) break;
   }

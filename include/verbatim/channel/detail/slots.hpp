@@ -25,6 +25,7 @@
 #include "verbatim/channel/channel_options.hpp"
 #include "verbatim/channel/deadline.hpp"
 #include "verbatim/channel/detail/one_thread.hpp"
+#include "verbatim/channel/detail/slot_mark.hpp"
 #include "verbatim/verbs/completion.hpp"
 #include "verbatim/verbs/detail/encode.hpp"
 #include "verbatim/verbs/queue_pair.hpp"
@@ -64,6 +65,8 @@ struct alignas(64) Slot {
   ScopeState* scope = nullptr;      ///< Which count a scoped operation lowers.
   std::source_location where{};     ///< The line that posted a scoped operation.
   SlotState state = SlotState::free;
+  bool takes_receive = false;  ///< Of the peer, before it is over: set with the state, by mark().
+  std::uint16_t behind_mark = 0;
   std::uint32_t filed = 0;  ///< In which round of ChannelState::poll.
   Completion completion;    ///< When done. Not a failure while the slot is free.
   [[no_unique_address]] dma::Flight flight{};
@@ -229,7 +232,7 @@ struct ChannelCore {
                               const Post& how) noexcept {
     const std::uint64_t id = slot.id;
     if ((id & kRefused) != 0) std::unreachable();  // So that who asks the ticket need not: -2 / -2.
-    slot.state = how.state;
+    mark(slot, how.state, takes_receive(work));
     slot.scope = how.scope;
     if (how.scope != nullptr) slot.where = how.where;
     // Before the call, so that less has to survive it: -2 / -2. A refusal takes it back.

@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# The sources of the channel layer.
+set(channel_sources
+  channel/channel.cpp
+  channel/channel_end.cpp
+  channel/completion_core.cpp
+  channel/flight.cpp
+  channel/frame.cpp
+  channel/handshake.cpp
+  channel/keepalive.cpp
+  channel/leave.cpp
+  channel/link.cpp
+  channel/meeting_records.cpp
+  channel/one_thread.cpp
+  channel/patience.cpp
+  channel/peer_end.cpp
+  channel/posting.cpp
+  channel/prepared_channel.cpp
+  channel/private_descriptor.cpp
+  channel/ready_record.cpp
+  channel/reception.cpp
+  channel/rendezvous.cpp
+  channel/scope.cpp
+  channel/scope_error.cpp
+  channel/slab.cpp
+  channel/socket_address.cpp
+  channel/stepping.cpp
+  channel/tcp.cpp
+  channel/unix_socket.cpp
+  channel/unsafe.cpp
+  channel/waiting.cpp)
