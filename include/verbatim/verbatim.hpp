@@ -19,6 +19,8 @@
 #include "verbatim/channel/channel.hpp"
 #include "verbatim/channel/channel_options.hpp"
 #include "verbatim/channel/deadline.hpp"
+#include "verbatim/channel/owned_operations.hpp"
+#include "verbatim/channel/owner.hpp"
 #include "verbatim/channel/pending.hpp"
 #include "verbatim/channel/prepared_channel.hpp"
 #include "verbatim/channel/rendezvous.hpp"

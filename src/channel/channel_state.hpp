@@ -125,6 +125,7 @@ struct ChannelState final : ChannelCore, private ForkListener {
   std::optional<QueuePair> queue_pair{};  ///< From connect() on.
   std::unique_ptr<Orphan[]> orphans{};
   std::unique_ptr<ibv_send_wr[]> requests{};
+  std::unique_ptr<ibv_recv_wr[]> receive_list{};
   std::optional<Buffer> atomic_result{};
   std::shared_ptr<Interrupt> interrupt;
   Link link{};  ///< Where Listener or dial() met the peer: tells of its end.
@@ -151,7 +152,6 @@ struct ChannelState final : ChannelCore, private ForkListener {
   void rearm() noexcept;
 
   // Posting.
-  Ticket park_refusal(const Error& error, Post how) noexcept;
   Ticket batch_refused(Slot& last, int os_error, const ibv_send_wr* rejected, Post how) noexcept;
 
   // Waiting.

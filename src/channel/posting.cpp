@@ -59,19 +59,19 @@ Ticket ChannelCore::refuse_receive(std::size_t elements, Post how) noexcept {
   return state.park_refusal(too_many_elements(elements, state.max_receive_elements), how);
 }
 
-Ticket ChannelCore::refuse_batch(std::size_t rest, Post how) noexcept {
-  if (this == &gone_channel) return refuse(sends, how);
+Ticket ChannelCore::refuse_batch(OperationQueue& queue, std::size_t rest, Post how) noexcept {
+  if (this == &gone_channel) return refuse(queue, how);
   ChannelState& state = whole(*this);
   if (rest == 0)
     return state.park_refusal(
         {.code = Errc::invalid_argument, .operation = "post", .field = "works"}, how);
-  const std::size_t requests = credit(sends) + rest;
-  if (state.cause || state.interrupted.load() || requests <= sends.count) return refuse(sends, how);
+  const std::size_t requests = credit(queue) + rest;
+  if (state.cause || state.interrupted.load() || requests <= queue.count) return refuse(queue, how);
   return state.park_refusal({.code = Errc::limit_exceeded,  // It will never fit.
                              .operation = "post",
-                             .field = "max_sends",
+                             .field = &queue == &sends ? "max_sends" : "max_receives",
                              .value = requests,
-                             .limit = sends.count},
+                             .limit = queue.count},
                             how);
 }
 
@@ -85,14 +85,14 @@ Ticket ChannelCore::device_refused(OperationQueue& queue, Slot& slot, int os_err
       post_failed(raw->context, &queue == &sends ? kPostSend : kPostReceive, os_error), how);
 }
 
-Ticket ChannelState::park_refusal(const Error& error, Post how) noexcept {
+Ticket ChannelCore::park_refusal(const Error& error, Post how) noexcept {
   const std::uint64_t number =
       (refusal_count.fetch_add(1, std::memory_order_relaxed) + 1) & kRefusalNumbers;
   refusals[number % refusals.size()] = {number, error};
   const std::uint64_t id = number << kIndexBits | kRefused | static_cast<std::uint64_t>(error.code);
   if (how.scope != nullptr) {
     ++how.scope->handles;
-    ledger.refused.push_back({id, how.scope, {error, how.where, WrId{id}}});
+    whole(*this).ledger.refused.push_back({id, how.scope, {error, how.where, WrId{id}}});
   }
   return {&no_slot, id};
 }
@@ -143,6 +143,43 @@ Ticket ChannelState::batch_refused(Slot& last, int os_error, const ibv_send_wr* 
   error.field = "a batch was taken in part";
   expire(error);
   return park_refusal(error, how);
+}
+
+std::pair<std::size_t, Error> ChannelCore::finish_receives(std::size_t count, Post how) noexcept {
+  ChannelState& state = whole(*this);
+  Slot* const first = receives.free;
+  for (std::size_t i = 0; i < count; ++i) {
+    Slot& slot = *receives.free;
+    slot.state = how.state;
+    slot.scope = how.scope;
+    slot.where = how.where;
+    receives.free = slot.next;  // Which stays as it is: who posts finds them by it.
+  }
+  if (how.count != nullptr) *how.count += static_cast<std::uint32_t>(count);
+  ibv_recv_wr* const behind = std::exchange(receive_requests[count - 1].next, nullptr);
+  ibv_recv_wr* rejected = nullptr;
+  const int failed = call(raw, receive_requests, &rejected);
+  receive_requests[count - 1].next = behind;
+  if (failed == 0) [[likely]]
+    return {count, {}};
+  Error error = post_failed(raw->context, kPostReceive, failed);
+  if (rejected == nullptr) {
+    // It does not say what it took: only a flush can tell. All are told of it by their wait.
+    error.code = Errc::device_failed;
+    error.field = "receives were taken in part";
+    state.expire(error);
+    return {count, {}};
+  }
+  const auto accepted = static_cast<std::size_t>(rejected - receive_requests);
+  Slot* slot = first;
+  for (std::size_t i = 0; i < count; ++i, slot = slot->next) {
+    if (i < accepted) continue;
+    if (i == accepted) receives.free = slot;
+    call_off(*slot);
+    slot->state = SlotState::free;
+  }
+  if (how.count != nullptr) *how.count -= static_cast<std::uint32_t>(count - accepted);
+  return {accepted, error};
 }
 
 }  // namespace verbatim::detail

@@ -126,6 +126,10 @@ Result<ChannelState*> prepare_on(const std::shared_ptr<CompletionCore>& core,
   state->batch_requests = state->requests.get();
   for (std::uint32_t i = 0; i + 1 < depths.sends; ++i)
     state->requests[i].next = &state->requests[i + 1];
+  state->receive_list = std::make_unique<ibv_recv_wr[]>(depths.receives);
+  state->receive_requests = state->receive_list.get();
+  for (std::uint32_t i = 0; i + 1 < depths.receives; ++i)
+    state->receive_list[i].next = &state->receive_list[i + 1];
   lay_out(*state, state->sends, run.data(), depths.sends);
   lay_out(*state, state->receives, run.data() + depths.sends + 1, depths.receives);
   if (depths.keepalives != 0) {
@@ -163,13 +167,7 @@ Result<PreparedChannel> PreparedChannel::create(const ProtectionDomain& domain,
 
 const Endpoint& PreparedChannel::endpoint() const noexcept { return owned().prepared->endpoint(); }
 
-Pending<Buffer> PreparedChannel::receive(Buffer buffer, ByteRange range,
-                                         std::source_location where) {
-  detail::ChannelState& state = owned();
-  const detail::Ticket ticket = state.post(Receive{detail::scatter(buffer, range, where)},
-                                           {detail::SlotState::flying, where});
-  return {state, ticket, std::move(buffer)};
-}
+detail::ChannelCore& PreparedChannel::core() const { return owned(); }
 
 Result<Channel> PreparedChannel::connect(const Endpoint& peer) && {
   detail::ChannelState& state = owned();

@@ -37,12 +37,20 @@ int post_send(ibv_qp*, ibv_send_wr* wr, ibv_send_wr** rejected) {
 
 int post_receive(ibv_qp*, ibv_recv_wr* wr, ibv_recv_wr** rejected) {
   const bool marker = active->state == IBV_QPS_ERR;
-  if (const int refusal = marker ? active->receive_marker_refusal : active->receive_refusal) {
-    *rejected = wr;
-    return refusal;
+  ++active->receive_calls;
+  for (; wr != nullptr; wr = wr->next) {
+    int refusal = marker ? active->receive_marker_refusal : active->receive_refusal;
+    if (!marker && active->accepted_receives > 0) {
+      --active->accepted_receives;
+      refusal = 0;
+    }
+    if (refusal != 0) {
+      if (active->name_rejected) *rejected = wr;
+      return refusal;
+    }
+    active->receives.push_back({wr->wr_id, wr->num_sge, active->state});
+    if (marker && !active->flushes_at_the_transition) come_back(wr->wr_id, true);
   }
-  active->receives.push_back({wr->wr_id, wr->num_sge, active->state});
-  if (marker && !active->flushes_at_the_transition) come_back(wr->wr_id, true);
   return 0;
 }
 

@@ -34,7 +34,8 @@ struct Script {
   std::size_t accepted_sends = 0;
   bool name_rejected = true;
   int receive_refusal = 0;
-  int send_marker_refusal = 0;  ///< For sends in the error state.
+  std::size_t accepted_receives = 0;  ///< Before `receive_refusal` counts.
+  int send_marker_refusal = 0;        ///< For sends in the error state.
   int receive_marker_refusal = 0;
   int error_refusal = 0;    ///< For the move to the error state.
   int destroy_refusal = 0;  ///< The queue pair stays then.
@@ -46,8 +47,9 @@ struct Script {
   std::function<void()> on_empty{};        ///< Called by a poll that finds nothing.
 
   std::size_t polls = 0;
-  std::size_t errors = 0;    ///< Moves to the error state from another one.
-  std::size_t destroys = 0;  ///< Tries.
+  std::size_t receive_calls = 0;  ///< Doorbells.
+  std::size_t errors = 0;         ///< Moves to the error state from another one.
+  std::size_t destroys = 0;       ///< Tries.
   ibv_qp_state state = IBV_QPS_RESET;
 
   void complete(std::uint64_t id, ibv_wc_status status = IBV_WC_SUCCESS,

@@ -5,8 +5,8 @@
 ///     PreparedChannel::create(domain) -> exchange endpoint() -> connect(peer) -> Channel
 ///
 /// Three ways to use it, of one cost: blocking calls (`send(region.gather(x))`), owned operations
-/// (`send(std::move(buffer))`, see pending.hpp), and scopes for many operations on borrowed memory
-/// (scope.hpp).
+/// (`send(std::move(buffer))`, see owned_operations.hpp), and scopes for many operations on
+/// borrowed memory (scope.hpp).
 ///
 /// Nothing waits for ever. When a wait's time is over the channel ends: its queue pair is stopped,
 /// everything outstanding is given back, and only then the call returns, so that nothing can be
@@ -29,10 +29,11 @@
 #include "verbatim/channel/canceller.hpp"
 #include "verbatim/channel/channel_options.hpp"
 #include "verbatim/channel/deadline.hpp"
+#include "verbatim/channel/detail/element_lists.hpp"
 #include "verbatim/channel/detail/last_result.hpp"
-#include "verbatim/channel/detail/owned.hpp"
 #include "verbatim/channel/detail/scope_run.hpp"
 #include "verbatim/channel/detail/slots.hpp"
+#include "verbatim/channel/owned_operations.hpp"
 #include "verbatim/channel/pending.hpp"
 #include "verbatim/channel/scope.hpp"
 
@@ -50,34 +51,44 @@ class PendingWork;
 /// What Channel::ready_record() gives: a fixed number of bytes, for any carrier.
 using ReadyRecord = std::array<std::byte, 24>;
 
-class Channel {
+class Channel : public OwnedOperations {
  public:
-  // Blocking: one operation, and its result.
-  template <std::size_t N = 1>
+  // Blocking: one operation, and its result. On an element, or on several: an array, an
+  // ElementList, any contiguous range.
+  template <detail::GatherElements From>
   [[nodiscard]] VERBATIM_HOT Result<Completion> send(
-      const ElementList<GatherElement, N>& from, SendOptions options = {}, Deadline deadline = {},
+      From&& from, SendOptions options = {}, Deadline deadline = {},
       std::source_location where = std::source_location::current()) noexcept {
-    return run(Send<N>{from, options}, deadline, where);
+    return run(Send{detail::list_from<GatherElement>(std::forward<From>(from)), options}, deadline,
+               where);
   }
-  [[nodiscard]] VERBATIM_HOT Result<Completion> send(
-      GatherElement from, SendOptions options = {}, Deadline deadline = {},
-      std::source_location where = std::source_location::current()) noexcept {
-    return run(Send{from, options}, deadline, where);
-  }
+  template <detail::ScatterElements Into>
   [[nodiscard]] Result<Completion> receive(
-      ScatterElement into, Deadline deadline = {},
+      Into&& into, Deadline deadline = {},
       std::source_location where = std::source_location::current()) noexcept {
-    return run(Receive{std::move(into)}, deadline, where);
+    return run(Receive{detail::list_from<ScatterElement>(std::forward<Into>(into))}, deadline,
+               where);
   }
+  /// Without memory, for a message that is an immediate only, and for the immediate of a write. A
+  /// message with data fails on both sides.
+  [[nodiscard]] Result<Completion> receive(
+      Deadline deadline = {},
+      std::source_location where = std::source_location::current()) noexcept {
+    return run(Receive<0>{}, deadline, where);
+  }
+  template <detail::GatherElements From>
   [[nodiscard]] Result<Completion> write(
-      GatherElement from, WriteTarget to, WriteOptions options = {}, Deadline deadline = {},
+      From&& from, WriteTarget to, WriteOptions options = {}, Deadline deadline = {},
       std::source_location where = std::source_location::current()) noexcept {
-    return run(Write<1>{from, to, options}, deadline, where);
+    return run(Write{detail::list_from<GatherElement>(std::forward<From>(from)), to, options},
+               deadline, where);
   }
+  template <detail::ScatterElements Into>
   [[nodiscard]] Result<Completion> read(
-      ScatterElement into, ReadSource from, ReadOptions options = {}, Deadline deadline = {},
+      Into&& into, ReadSource from, ReadOptions options = {}, Deadline deadline = {},
       std::source_location where = std::source_location::current()) noexcept {
-    return run(Read<1>{std::move(into), from, options}, deadline, where);
+    return run(Read{detail::list_from<ScatterElement>(std::forward<Into>(into)), from, options},
+               deadline, where);
   }
   /// The value before.
   [[nodiscard]] Result<std::uint64_t> fetch_add(RemoteAtomic at, std::uint64_t add,
@@ -103,41 +114,9 @@ class Channel {
     return completion;
   }
 
-  // Owned: the buffer is gone until wait() gives it back.
-  [[nodiscard]] VERBATIM_HOT Pending<Buffer> send(
-      Buffer buffer, ByteRange range = {}, SendOptions options = {},
-      std::source_location where = std::source_location::current()) {
-    return own(Send{detail::gather(buffer, range, where), options}, std::move(buffer), where);
-  }
-  [[nodiscard]] VERBATIM_HOT Pending<Buffer> receive(
-      Buffer buffer, ByteRange range = {},
-      std::source_location where = std::source_location::current()) {
-    return own(Receive{detail::scatter(buffer, range, where)}, std::move(buffer), where);
-  }
-  [[nodiscard]] VERBATIM_HOT Pending<Buffer> write(
-      Buffer buffer, WriteTarget to, ByteRange range = {}, WriteOptions options = {},
-      std::source_location where = std::source_location::current()) {
-    return own(Write<1>{detail::gather(buffer, range, where), to, options}, std::move(buffer),
-               where);
-  }
-  [[nodiscard]] VERBATIM_HOT Pending<Buffer> read(
-      Buffer buffer, ReadSource from, ByteRange range = {}, ReadOptions options = {},
-      std::source_location where = std::source_location::current()) {
-    return own(Read<1>{detail::scatter(buffer, range, where), from, options}, std::move(buffer),
-               where);
-  }
-  // Of several buffers, whole, as one message.
-  template <std::size_t N>
-  [[nodiscard]] Pending<std::array<Buffer, N>> send(
-      std::array<Buffer, N> buffers, SendOptions options = {},
-      std::source_location where = std::source_location::current()) {
-    return own(Send<N>{detail::gather_all(buffers, where), options}, std::move(buffers), where);
-  }
-  template <std::size_t N>
-  [[nodiscard]] Pending<std::array<Buffer, N>> receive(
-      std::array<Buffer, N> buffers, std::source_location where = std::source_location::current()) {
-    return own(Receive<N>{detail::scatter_all(buffers, where)}, std::move(buffers), where);
-  }
+  // Owned: the memory is gone until wait() gives it back. See owned_operations.hpp.
+  using OwnedOperations::read, OwnedOperations::receive, OwnedOperations::send,
+      OwnedOperations::write;
 
   /// Many operations on borrowed memory; the table of outcomes is in scope.hpp. The closure takes
   /// a Scope& and returns nothing, a value, or a Result.
@@ -217,7 +196,8 @@ class Channel {
   /// before counts no more; for the next, cancellers stay good, and cancel_on() is called anew.
   [[nodiscard]] Result<PreparedChannel> recycle() &&;
 
-  Channel(Channel&& other) noexcept : state_(std::exchange(other.state_, &detail::gone_channel)) {}
+  Channel(Channel&& other) noexcept
+      : OwnedOperations(*std::exchange(other.state_, &detail::gone_channel)) {}
   Channel& operator=(Channel&& other) noexcept;
   ~Channel() {
     if (state_ != &detail::gone_channel) release(*state_);
@@ -228,14 +208,9 @@ class Channel {
   friend struct detail::Rendezvous;
   friend class unsafe::PendingWork;
   friend std::string to_string(const Channel& channel);
-  explicit Channel(detail::ChannelCore& state) noexcept : state_(&state) {}
+  explicit Channel(detail::ChannelCore& state) noexcept : OwnedOperations(state) {}
   static void release(detail::ChannelCore& state) noexcept;
 
-  template <class Work, class Owner>
-  VERBATIM_HOT Pending<Owner> own(const Work& work, Owner&& owner, std::source_location where) {
-    const detail::Ticket ticket = state_->post(work, {detail::SlotState::flying, where});
-    return {*state_, ticket, std::forward<Owner>(owner)};
-  }
   /// Posts need not ask: one that was moved from has no free slots.
   [[nodiscard]] detail::ChannelCore& usable(std::source_location where) const {
     check(state_ != &detail::gone_channel, "Channel: used after it was moved from", where);
@@ -243,8 +218,6 @@ class Channel {
   }
   /// All of it.
   [[nodiscard]] detail::ChannelState& whole() const;
-
-  detail::ChannelCore* state_;
 };
 
 /// "channel over RC queue pair 0x000040 on soft0 port 1, to 0x000041: open", or why it has ended.

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file An operation that owns its buffer: while the device has it, nobody else does.
+/// \file An operation that owns its memory: while the device has it, nobody else does.
 ///
 ///     Pending sending = channel.send(std::move(buffer));
 ///     auto [buffer, result] = sending.wait();
+///
+/// What can own memory is in owner.hpp: a Buffer mostly, so that this speaks of buffers.
 ///
 /// The buffer always comes back, whatever happened to the work, except in one case: if the device
 /// cannot be stopped, the buffer is kept for ever (`Completed::buffer` is null then), because the
@@ -26,6 +28,7 @@
 #include "verbatim/channel/deadline.hpp"
 #include "verbatim/channel/detail/last_result.hpp"
 #include "verbatim/channel/detail/slots.hpp"
+#include "verbatim/channel/owner.hpp"
 
 namespace verbatim {
 
@@ -39,29 +42,67 @@ VERBATIM_COLD [[nodiscard]] bool abandon(ChannelCore& channel, Slot& slot, void*
                                          void (*destroy)(void*) noexcept) noexcept;
 /// Keeps an object that the device may still use. It is never given back.
 VERBATIM_COLD void quarantine(void* kept, std::size_t buffers = 1) noexcept;
+
+struct OwnedPost;
+/// Into the memory of this very operation.
+[[nodiscard]] inline std::size_t bytes_arrived(const Result<Completion>& result) noexcept {
+  if (!result || result->opcode() == Opcode::receive_immediate) return 0;
+  return result->byte_count().value_or(0);
+}
 }  // namespace detail
 
 /// Buffers that this process keeps for ever, because a device could not be stopped.
 [[nodiscard]] std::size_t quarantined_buffers() noexcept;
 
-/// What became of an owned operation.
-template <class B>
+/// What became of an owned operation. In two parts: `auto [buffer, result] = pending.wait()`.
+template <class Owner>
 struct [[nodiscard]] Completed {
-  B buffer;
+  Owner buffer;
   Result<Completion> result;
+  std::size_t offset = 0;  ///< Of the range that was posted.
+
+  /// What arrived in the buffer: nothing after a failure, a send or a write, nor if the peer wrote
+  /// with an immediate, because that data went elsewhere. Owners of several pieces have none.
+  [[nodiscard]] std::span<const std::byte> received() const& VERBATIM_LIFETIMEBOUND
+    requires requires { OwnerTraits<Owner>::bytes(buffer); }
+  {
+    const std::size_t count = detail::bytes_arrived(result);
+    if (count == 0) return {};
+    return OwnerTraits<Owner>::bytes(buffer).subspan(offset).first(count);
+  }
+  void received() && = delete;
 };
+template <std::size_t I, class Owner>
+[[nodiscard]] auto& get(Completed<Owner>& done) noexcept {
+  if constexpr (I == 0)
+    return done.buffer;
+  else
+    return done.result;
+}
+template <std::size_t I, class Owner>
+[[nodiscard]] const auto& get(const Completed<Owner>& done) noexcept {
+  if constexpr (I == 0)
+    return done.buffer;
+  else
+    return done.result;
+}
+template <std::size_t I, class Owner>
+[[nodiscard]] auto&& get(Completed<Owner>&& done) noexcept {
+  return std::move(get<I>(done));
+}
 
 template <class B>
 class VERBATIM_CONSUMABLE
     [[nodiscard("dropping it gives the buffer away; wait() brings it back")]] Pending {
-  static_assert(std::is_nothrow_move_constructible_v<B>);
+  static_assert(detail::OwnerRules<B>::kKept);
 
  public:
   Pending(Pending&& other) noexcept
       : channel_(other.channel_),
         slot_(std::exchange(other.slot_, &detail::no_slot)),
         id_(std::exchange(other.id_, detail::kRefused)),
-        buffer_(std::move(other.buffer_)) {}
+        buffer_(std::move(other.buffer_)),
+        offset_(other.offset_) {}
   VERBATIM_RESTORES Pending& operator=(Pending&& other) noexcept {
     if (this != &other) {
       if (posted()) drop(*channel_, *slot_, std::move(buffer_));
@@ -69,6 +110,7 @@ class VERBATIM_CONSUMABLE
       slot_ = std::exchange(other.slot_, &detail::no_slot);
       id_ = std::exchange(other.id_, detail::kRefused);
       buffer_ = std::move(other.buffer_);
+      offset_ = other.offset_;
     }
     return *this;
   }
@@ -108,20 +150,24 @@ class VERBATIM_CONSUMABLE
       }
       completion = detail::last_result.completion;
     }
-    return {std::move(buffer_), completion};
+    return {std::move(buffer_), completion, offset_};
   }
 
  private:
-  friend class Channel;
-  friend class PreparedChannel;
-  Pending(detail::ChannelCore& channel, detail::Ticket ticket, B buffer) noexcept
-      : channel_(&channel), slot_(ticket.slot), id_(ticket.id), buffer_(std::move(buffer)) {}
+  friend struct detail::OwnedPost;
+  Pending(detail::ChannelCore& channel, detail::Ticket ticket, B buffer,
+          std::size_t offset) noexcept
+      : channel_(&channel),
+        slot_(ticket.slot),
+        id_(ticket.id),
+        buffer_(std::move(buffer)),
+        offset_(offset) {}
 
   // Static, and given the parts: a call on `this` would force every Pending into memory.
   VERBATIM_COLD static void drop(detail::ChannelCore& channel, detail::Slot& slot,
                                  B buffer) noexcept {
     bool safe = false;
-    if constexpr (sizeof(B) <= detail::kOrphanBytes) {
+    if constexpr (sizeof(B) <= detail::kOrphanBytes && alignof(B) <= alignof(std::max_align_t)) {
       safe = detail::abandon(
           channel, slot, &buffer,
           [](void* to, void* from) noexcept { new (to) B(std::move(*static_cast<B*>(from))); },
@@ -151,6 +197,16 @@ class VERBATIM_CONSUMABLE
   detail::Slot* slot_;
   std::uint64_t id_;
   B buffer_;
+  std::size_t offset_;
 };
 
 }  // namespace verbatim
+
+// For `auto [buffer, result]`.
+template <class Owner>
+struct std::tuple_size<verbatim::Completed<Owner>> : std::integral_constant<std::size_t, 2> {};
+template <class Owner>
+struct std::tuple_element<0, verbatim::Completed<Owner>> : std::type_identity<Owner> {};
+template <class Owner>
+struct std::tuple_element<1, verbatim::Completed<Owner>>
+    : std::type_identity<verbatim::Result<verbatim::Completion>> {};

@@ -7,6 +7,7 @@
 #include <source_location>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "verbatim/base/check.hpp"
 #include "verbatim/base/error.hpp"
@@ -27,9 +28,23 @@ class PreparedChannel {
   /// What the peer needs; carry it there.
   [[nodiscard]] const Endpoint& endpoint() const noexcept;
   /// Before connect(), so that the peer's first message finds a receive.
-  [[nodiscard]] Pending<Buffer> receive(
-      Buffer buffer, ByteRange range = {},
-      std::source_location where = std::source_location::current());
+  template <RangedOwner Owner>
+  [[nodiscard]] Pending<Owner> receive(
+      Owner owner, ByteRange range = {},
+      std::source_location where = std::source_location::current()) {
+    return detail::OwnedPost::receive(core(), std::move(owner), range, where);
+  }
+  template <WholeOwner Owner>
+  [[nodiscard]] Pending<Owner> receive(
+      Owner owner, std::source_location where = std::source_location::current()) {
+    return detail::OwnedPost::receive(core(), std::move(owner), {}, where);
+  }
+  /// One for each, with one doorbell: see OwnedOperations.
+  template <MemoryOwner Owner>
+  [[nodiscard]] std::vector<Pending<Owner>> receive_each(
+      std::vector<Owner> owners, std::source_location where = std::source_location::current()) {
+    return detail::OwnedPost::receive_each(core(), std::move(owners), where);
+  }
 
   /// Agrees with the peer. Local only: the peer may not be ready yet, and what is sent before it
   /// is, is retried for the ack timeout. If the endpoints are incompatible nothing was changed.
@@ -48,6 +63,7 @@ class PreparedChannel {
     check(state_ != nullptr, "PreparedChannel: used after it was connected or moved from");
     return *state_;
   }
+  [[nodiscard]] detail::ChannelCore& core() const;
   detail::ChannelState* state_;
 };
 

@@ -23,6 +23,7 @@
 ///
 /// What the memory must outlive is the scope. A buffer that is local to the closure does not: that
 /// is found when it is posted, if it lies on the stack; g++ -O1 -Wall mostly warns of it.
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -78,6 +79,8 @@ VERBATIM_COLD std::vector<ScopeFailure> take_failures(ChannelCore& channel,
 /// A posted operation of a scope. Copyable and small; a stale one is told so.
 class [[nodiscard("wait() for it, or use post_detached()")]] Operation {
  public:
+  /// Of no operation: stale.
+  Operation() noexcept : id_(detail::kRefused) {}
   [[nodiscard]] bool posted() const noexcept { return (id_ & detail::kRefused) == 0; }
   /// The id of the request (of a batch, its last), as in its completion. No request has that of a
   /// refused one.
@@ -121,6 +124,28 @@ class Scope {
         [&](const Work& work) { frame_.check(work, where); });
     frame_.show_compiler(memory);
     return Operation{ticket.id};
+  }
+  /// Receives with one doorbell. Each gets a message of its own, and so a handle of its own, in
+  /// `handles`, which has room for all of them. If the queue has not, none is posted.
+  template <std::ranges::contiguous_range Receives>
+    requires detail::ReceiveWork<std::ranges::range_value_t<Receives>>
+  void post(const Receives& all, std::span<Operation> handles,
+            std::source_location where = std::source_location::current()) {
+    using Work = std::ranges::range_value_t<Receives>;
+    const std::span<const Work> works{all};
+    check(handles.size() >= works.size(), "Scope::post(): too few handles for the receives", where);
+    auto handle = handles.begin();
+    detail::post_receives(
+        channel_, works, {detail::SlotState::flying, where, &state_, &state_.handles},
+        [&](const Work& work) { frame_.check(work, where); },
+        [&](detail::Ticket ticket) { *handle++ = Operation{ticket.id}; });
+  }
+  template <detail::ReceiveWork Work, std::size_t Count>
+  std::array<Operation, Count> post(const std::array<Work, Count>& all,
+                                    std::source_location where = std::source_location::current()) {
+    std::array<Operation, Count> handles;
+    post(all, handles, where);
+    return handles;
   }
   /// For work that nobody waits for by itself: the scope waits for all of it and reports failures.
   /// Waits for room if the queue is full.

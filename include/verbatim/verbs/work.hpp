@@ -87,6 +87,8 @@ template <std::size_t N>
 Send(std::array<GatherElement, N>, SendOptions) -> Send<N>;
 Send(std::span<const GatherElement>) -> Send<std::dynamic_extent>;
 Send(std::span<const GatherElement>, SendOptions) -> Send<std::dynamic_extent>;
+template <std::size_t N>
+Send(ElementList<GatherElement, N>, SendOptions) -> Send<N>;
 
 /// A send without data: the immediate is the message.
 [[nodiscard]] inline Send<0> send_immediate(std::uint32_t immediate) noexcept {
@@ -119,6 +121,8 @@ Receive(ScatterElement) -> Receive<1>;
 template <std::size_t N>
 Receive(std::array<ScatterElement, N>) -> Receive<N>;
 Receive(std::span<const ScatterElement>) -> Receive<std::dynamic_extent>;
+template <std::size_t N>
+Receive(ElementList<ScatterElement, N>) -> Receive<N>;
 
 template <std::size_t N>
 struct Write {
@@ -138,6 +142,8 @@ template <class To>
 Write(std::span<const GatherElement>, To) -> Write<std::dynamic_extent>;
 template <class To>
 Write(std::span<const GatherElement>, To, WriteOptions) -> Write<std::dynamic_extent>;
+template <std::size_t N, class To>
+Write(ElementList<GatherElement, N>, To, WriteOptions) -> Write<N>;
 
 template <std::size_t N>
 struct Read {
@@ -157,6 +163,8 @@ template <class From>
 Read(std::span<const ScatterElement>, From) -> Read<std::dynamic_extent>;
 template <class From>
 Read(std::span<const ScatterElement>, From, ReadOptions) -> Read<std::dynamic_extent>;
+template <std::size_t N, class From>
+Read(ElementList<ScatterElement, N>, From, ReadOptions) -> Read<N>;
 
 /// Writes `swap` if the remote word equals `compare`. The 8-byte element gets the old value, in
 /// host order.

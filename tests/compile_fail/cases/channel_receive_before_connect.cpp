@@ -1,4 +1,4 @@
-// EXPECT: (cannot convert|could not convert|no viable conversion)
+// EXPECT: no matching (member )?function
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // A blocking receive would wait for a peer that there is not.
 #include <utility>

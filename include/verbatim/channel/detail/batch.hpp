@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file Many requests, one doorbell and one handle: what must be inline of it.
+/// \file Many requests, one doorbell: what must be inline of it. Sends have one handle for all of
+/// them, receives one each, because each gets a message of its own.
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -10,6 +11,13 @@
 #include "verbatim/channel/detail/slots.hpp"
 
 namespace verbatim::detail {
+
+template <class T>
+inline constexpr bool kIsReceive = false;
+template <std::size_t N>
+inline constexpr bool kIsReceive<Receive<N>> = true;
+template <class T>
+concept ReceiveWork = kIsReceive<T>;
 
 /// Whether none was given, as with most requests: all of them in one compare.
 VERBATIM_HOT bool are_plain(const SendOptions& options) noexcept {
@@ -41,7 +49,7 @@ template <SendWork Work>
 template <SendWork Work, std::invocable<const Work&> Look>
 Ticket post_batch(ChannelCore& channel, std::span<const Work> works, Post how, Look look) {
   if (works.empty()) [[unlikely]]
-    return channel.refuse_batch(0, how);
+    return channel.refuse_batch(channel.sends, 0, how);
   [[maybe_unused]] const Entry entry{channel, how.where};
   const std::uint32_t end = channel.end_of_message.load(std::memory_order_acquire);
   Slot* const first = channel.sends.free;
@@ -54,7 +62,7 @@ Ticket post_batch(ChannelCore& channel, std::span<const Work> works, Post how, L
   for (;; ++work, ++wr, slot = slot->next) {
     look(*work);
     if (slot == nullptr) [[unlikely]]
-      return channel.refuse_batch(static_cast<std::size_t>(last - work) + 1, how);
+      return channel.refuse_batch(channel.sends, static_cast<std::size_t>(last - work) + 1, how);
     // Options that are known when this is compiled fold away.
     using Options = decltype(work->options);
     const bool taken = are_plain(work->options)
@@ -74,6 +82,46 @@ Ticket post_batch(ChannelCore& channel, std::span<const Work> works, Post how, L
     }
   }
   return channel.finish_batch(*wr, *first, *slot, how);
+}
+
+/// A receive for each of `works`; none is posted if they do not all fit. Calls `look` with each of
+/// them first, and `take` with the ticket of each, in their order.
+template <std::size_t N, std::invocable<const Receive<N>&> Look, std::invocable<Ticket> Take>
+void post_receives(ChannelCore& channel, std::span<const Receive<N>> works, Post how, Look look,
+                   Take take) {
+  if (works.empty()) return;
+  for (const Receive<N>& work : works) look(work);
+  const auto refuse_all = [&](auto refuse) {
+    for (std::size_t i = 0; i < works.size(); ++i) take(refuse());
+  };
+  const std::uint32_t end = channel.end_of_elements.load(std::memory_order_acquire);
+  Slot* const first = channel.receives.free;
+  Slot* slot = first;
+  for (std::size_t i = 0; i < works.size(); ++i, slot = slot->next) {
+    if (slot == nullptr) [[unlikely]]
+      return refuse_all(
+          [&] { return channel.refuse_batch(channel.receives, works.size() - i, how); });
+    if (works[i].into.size() >= end) [[unlikely]]
+      return refuse_all([&] { return channel.refuse_receive(works[i].into.size(), how); });
+    ibv_recv_wr& wr = channel.receive_requests[i];
+    encode_into(wr, works[i], 0);
+    wr.wr_id = slot->id;
+  }
+  if constexpr (dma::kModelled) {
+    slot = first;
+    for (const Receive<N>& work : works) {
+      take_off(channel.receives, *slot, work, how.where);
+      slot = slot->next;
+    }
+  }
+  const auto [accepted, error] = channel.finish_receives(works.size(), how);
+  slot = first;
+  for (std::size_t i = 0; i < accepted; ++i) {
+    Slot* const next = slot->next;  // `take` may drop it, and then it is another's.
+    take(Ticket{slot, slot->id});
+    slot = next;
+  }
+  for (std::size_t i = accepted; i < works.size(); ++i) take(channel.park_refusal(error, how));
 }
 
 }  // namespace verbatim::detail

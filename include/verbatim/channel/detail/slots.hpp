@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <source_location>
 #include <span>
+#include <utility>
 
 #include "verbatim/base/annotations.hpp"
 #include "verbatim/base/dma_model.hpp"
@@ -149,8 +150,9 @@ struct ChannelCore {
   ibv_cq* cq = nullptr;
   Slot* slots = nullptr;
   std::uint64_t mask = 0;
-  ibv_send_wr* batch_requests = nullptr;  ///< As many as `sends` has slots, chained for ever.
-  PostLimits limits{};                    ///< From connect() on.
+  ibv_send_wr* batch_requests = nullptr;    ///< As many as `sends` has slots, chained for ever.
+  ibv_recv_wr* receive_requests = nullptr;  ///< The same of `receives`.
+  PostLimits limits{};                      ///< From connect() on.
   [[no_unique_address]] OneThread one_thread{};
 
   [[nodiscard]] Slot& slot(std::uint64_t id) const noexcept { return slots[id & mask]; }
@@ -216,10 +218,15 @@ struct ChannelCore {
   VERBATIM_COLD Ticket refuse(OperationQueue& queue, Post how) noexcept;
   VERBATIM_COLD Ticket refuse_send(PostShape shape, Post how) noexcept;
   VERBATIM_COLD Ticket refuse_receive(std::size_t elements, Post how) noexcept;
-  VERBATIM_COLD Ticket refuse_batch(std::size_t rest, Post how) noexcept;
+  /// `rest`: how many found no slot, of a batch that is not empty.
+  VERBATIM_COLD Ticket refuse_batch(OperationQueue& queue, std::size_t rest, Post how) noexcept;
   /// Of all requests up to this one, with the slots from `first` to `last`.
   [[nodiscard]] Ticket finish_batch(ibv_send_wr& last_request, Slot& first, Slot& last,
                                     Post how) noexcept;
+  /// Of the first `count` of `receive_requests`, with the first slots that are free: what the
+  /// device took of them. For the others, why it did not.
+  [[nodiscard]] std::pair<std::size_t, Error> finish_receives(std::size_t count, Post how) noexcept;
+  VERBATIM_COLD Ticket park_refusal(const Error& error, Post how) noexcept;
   VERBATIM_COLD Ticket device_refused(OperationQueue& queue, Slot& slot, int os_error,
                                       Post how) noexcept;
   /// Of a refused handle. Not from the channel, which such a handle may outlive: of this thread's
