@@ -22,9 +22,8 @@ vb::Result<void> run() {
       VERBATIM_TRY(domain.allocate_shared(kBlocks * kBlockBytes, vb::Access::remote_write));
 
   // [immediate]
-  std::vector<vb::Pending<vb::Buffer>> notices;  // each takes one number, and no data
-  for (std::uint32_t i = 0; i < kBlocks; ++i)
-    notices.push_back(consumer.receive(VERBATIM_TRY(domain.allocate(1))));
+  // Each takes one number, and no data: it needs no memory.
+  auto notices = consumer.receive_each(std::vector<vb::NoMemory>(kBlocks));
 
   auto block = VERBATIM_TRY(domain.allocate(kBlockBytes));
   for (std::uint32_t i = 0; i < kBlocks; ++i) {
