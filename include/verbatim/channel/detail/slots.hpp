@@ -25,6 +25,7 @@
 #include "verbatim/base/error.hpp"
 #include "verbatim/channel/channel_options.hpp"
 #include "verbatim/channel/deadline.hpp"
+#include "verbatim/channel/detail/flight.hpp"
 #include "verbatim/channel/detail/one_thread.hpp"
 #include "verbatim/channel/detail/slot_mark.hpp"
 #include "verbatim/verbs/completion.hpp"
@@ -110,25 +111,6 @@ struct Post {
   ScopeState* scope = nullptr;     ///< Of a scoped operation.
   std::uint32_t* count = nullptr;  ///< The scope's counter of this kind.
 };
-
-// ---- The DMA model (src/channel/flight.cpp) -----------------------------------------------------
-
-/// Before the device is told. It writes what work goes *into*, and reads what it comes *from*.
-void take_off(OperationQueue& queue, Slot& slot, dma::Direction direction, bool fenced,
-              std::span<const ibv_sge> elements, const std::source_location& where) noexcept;
-template <class Work>
-void take_off(OperationQueue& queue, Slot& slot, const Work& work,
-              const std::source_location& where) noexcept {
-  if constexpr (requires { work.options.inlined; })
-    if (work.options.inlined) return;  // Copied during the post: the memory is never the device's.
-  bool fenced = false;
-  if constexpr (requires { work.options.fenced; }) fenced = work.options.fenced;
-  constexpr bool kWrites = requires { work.into; };
-  take_off(queue, slot, kWrites ? dma::Direction::device_writes : dma::Direction::device_reads,
-           fenced, elements_of(work), where);
-}
-/// Over, as the device says.
-void land(Slot& slot, const ibv_wc& wc) noexcept;
 
 // ---- The channel --------------------------------------------------------------------------------
 
