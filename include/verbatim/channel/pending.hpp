@@ -163,7 +163,7 @@ class VERBATIM_CONSUMABLE
         buffer_(std::move(buffer)),
         offset_(offset) {}
 
-  // Static, and given the parts: a call on `this` would force every Pending into memory.
+  // Static, and given the parts: a call on `this` would force every Pending into memory (g++: -6).
   VERBATIM_COLD static void drop(detail::ChannelCore& channel, detail::Slot& slot,
                                  B buffer) noexcept {
     bool safe = false;

@@ -19,7 +19,7 @@ inline constexpr bool kIsReceive<Receive<N>> = true;
 template <class T>
 concept ReceiveWork = kIsReceive<T>;
 
-/// Whether none was given, as with most requests: all of them in one compare.
+/// Whether none was given, as with most requests: all of them in one compare (g++: -7).
 VERBATIM_HOT bool are_plain(const SendOptions& options) noexcept {
   // Behind the value of the immediate: whether there is one, the three flags, and nothing.
   static_assert(sizeof(SendOptions) == 12 && offsetof(SendOptions, solicited) == 10);
@@ -38,7 +38,7 @@ VERBATIM_HOT bool encode_chained(const ChannelCore& channel, const Work& work,
   encode(work, chosen, 0u, wr);
   return true;
 }
-/// Out of line, to leave the registers to requests without options.
+/// Out of line, to leave the registers to requests without options (g++: -2).
 template <SendWork Work>
 [[gnu::noinline]] bool encode_chosen(const ChannelCore& channel, const Work& work,
                                      std::uint32_t end, ibv_send_wr& wr) noexcept {
