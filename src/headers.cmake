@@ -12,8 +12,8 @@ set(verbs
   timers transition unsafe work work_error)
 set(channel
   admission canceller channel channel_options deadline detail/batch detail/closure_frame
-  detail/element_lists detail/file_descriptor detail/flight detail/last_result detail/one_thread
-  detail/owned_post detail/scope_run detail/slot_mark detail/slots owned_operations owner pending
+  detail/file_descriptor detail/flight detail/last_result detail/one_thread
+  detail/owned_post detail/scope_run detail/slots owned_operations owner pending
   prepared_channel rendezvous scope scope_error unsafe)
 set(reactor pool)
 set(soft fault_plan soft_device)

@@ -29,13 +29,13 @@
 #include "verbatim/channel/canceller.hpp"
 #include "verbatim/channel/channel_options.hpp"
 #include "verbatim/channel/deadline.hpp"
-#include "verbatim/channel/detail/element_lists.hpp"
 #include "verbatim/channel/detail/last_result.hpp"
 #include "verbatim/channel/detail/scope_run.hpp"
 #include "verbatim/channel/detail/slots.hpp"
 #include "verbatim/channel/owned_operations.hpp"
 #include "verbatim/channel/pending.hpp"
 #include "verbatim/channel/scope.hpp"
+#include "verbatim/verbs/elements.hpp"
 
 namespace verbatim {
 

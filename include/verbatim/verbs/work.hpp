@@ -184,4 +184,21 @@ struct FetchAdd {
   ReadOptions options{};
 };
 
+namespace detail {
+
+/// Whether a receive of the peer's is needed before it can be over.
+template <class Work>
+constexpr bool takes_receive(const Work&) noexcept {
+  return false;
+}
+template <std::size_t N>
+constexpr bool takes_receive(const Send<N>&) noexcept {
+  return true;
+}
+template <std::size_t N>
+constexpr bool takes_receive(const Write<N>& work) noexcept {
+  return work.options.immediate.has_value();
+}
+
+}  // namespace detail
 }  // namespace verbatim

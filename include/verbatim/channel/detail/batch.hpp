@@ -70,7 +70,8 @@ Ticket post_batch(ChannelCore& channel, std::span<const Work> works, Post how, L
                            : encode_chosen(channel, *work, end, *wr);
     if (!taken) [[unlikely]]
       return channel.refuse_send(shape(*work, work->options), how);
-    mark(*slot, SlotState::chained, takes_receive(*work));
+    slot->state = SlotState::chained;
+    slot->takes_receive = takes_receive(*work);
     wr->wr_id = slot->id;
     if (work == last) break;
   }

@@ -9,10 +9,10 @@
 
 #include "verbatim/base/annotations.hpp"
 #include "verbatim/channel/detail/batch.hpp"
-#include "verbatim/channel/detail/element_lists.hpp"
 #include "verbatim/channel/detail/slots.hpp"
 #include "verbatim/channel/owner.hpp"
 #include "verbatim/channel/pending.hpp"
+#include "verbatim/verbs/elements.hpp"
 
 namespace verbatim::detail {
 

@@ -27,7 +27,6 @@
 #include "verbatim/channel/deadline.hpp"
 #include "verbatim/channel/detail/flight.hpp"
 #include "verbatim/channel/detail/one_thread.hpp"
-#include "verbatim/channel/detail/slot_mark.hpp"
 #include "verbatim/verbs/completion.hpp"
 #include "verbatim/verbs/detail/encode.hpp"
 #include "verbatim/verbs/queue_pair.hpp"
@@ -67,10 +66,9 @@ struct alignas(64) Slot {
   ScopeState* scope = nullptr;      ///< Which count a scoped operation lowers.
   std::source_location where{};     ///< The line that posted a scoped operation.
   SlotState state = SlotState::free;
-  bool takes_receive = false;  ///< Of the peer, before it is over: set with the state, by mark().
-  std::uint16_t behind_mark = 0;
-  std::uint32_t filed = 0;  ///< In which round of ChannelState::poll.
-  Completion completion;    ///< When done. Not a failure while the slot is free.
+  bool takes_receive = false;  ///< Of the peer, before it is over.
+  std::uint32_t filed = 0;     ///< In which round of ChannelState::poll.
+  Completion completion;       ///< When done. Not a failure while the slot is free.
   [[no_unique_address]] dma::Flight flight{};
 };
 static_assert(dma::kModelled || sizeof(Slot) == 128);
@@ -221,7 +219,8 @@ struct ChannelCore {
                               const Post& how) noexcept {
     const std::uint64_t id = slot.id;
     if ((id & kRefused) != 0) std::unreachable();  // So that who asks the ticket need not: -2 / -2.
-    mark(slot, how.state, takes_receive(work));
+    slot.state = how.state;
+    slot.takes_receive = takes_receive(work);
     slot.scope = how.scope;
     if (how.scope != nullptr) slot.where = how.where;
     // Before the call, so that less has to survive it: -2 / -2. A refusal takes it back.
