@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/timespec.hpp"
 #include "channel/channel_state.hpp"
 #include "channel/interrupt.hpp"
 #include "channel/ready_record.hpp"
@@ -94,8 +95,7 @@ std::string to_string(const Channel& channel) {
   std::string text = "channel over " + (state.queue_pair ? to_string(*state.queue_pair)
                                                          : std::string{"no queue pair"});
   if (!state.cause) return text + ": open";
-  const bool over = state.ending.stage == detail::Ending::Stage::over;
-  return text + (over ? ": ended: " : ": ending: ") + to_string(*state.cause);
+  return text + (state.is_over() ? ": ended: " : ": ending: ") + to_string(*state.cause);
 }
 
 // ---- Event loops --------------------------------------------------------------------------------
@@ -121,10 +121,7 @@ void detail::ChannelState::rearm() noexcept {
   const Clock::time_point due = next_deadline();
   if (due >= watched.armed) return;
   const auto since_boot = std::max(due.time_since_epoch(), Clock::duration{1});  // 0 would stop it.
-  const itimerspec when{
-      .it_interval = {},
-      .it_value = {.tv_sec = std::chrono::duration_cast<std::chrono::seconds>(since_boot).count(),
-                   .tv_nsec = (since_boot % std::chrono::seconds{1}).count()}};
+  const itimerspec when{.it_interval = {}, .it_value = to_timespec(since_boot)};
   if (timerfd_settime(watched.timer.get(), TFD_TIMER_ABSTIME, &when, nullptr) == 0)
     watched.armed = due;
 }

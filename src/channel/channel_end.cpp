@@ -81,8 +81,7 @@ void ChannelState::start_close(Deadline deadline) noexcept {
 Deadline::Clock::time_point ChannelState::end_of(Deadline deadline,
                                                  Clock::time_point start) const noexcept {
   if (deadline.kind() == Deadline::Kind::own) deadline = Deadline{options.timeout};
-  if (deadline.kind() == Deadline::Kind::never) return Clock::time_point::max();
-  return deadline.kind() == Deadline::Kind::absolute ? deadline.when() : start + deadline.limit();
+  return deadline.end(start);
 }
 
 void ChannelState::begin_end(const Error& reason) noexcept {
@@ -109,7 +108,7 @@ bool ChannelState::step_end(Clock::time_point now) noexcept {
   } else if (now >= ending.flush_end) {
     conclude(stop_by_force());
   }
-  return ending.stage == Ending::Stage::over;
+  return is_over();
 }
 
 void ChannelState::end_at_once(const Error& reason) noexcept {

@@ -65,9 +65,7 @@ void ChannelState::take_in_keepalive(const ibv_wc& wc) noexcept {
   }
   if (wc.status == IBV_WC_SUCCESS || ending.failure) return;
   ending.failure = work_failure(std::bit_cast<Completion>(wc));
-  const WorkStatus status = status_of(*ending.failure);
-  if (status == WorkStatus::retry_exceeded || status == WorkStatus::response_timeout ||
-      status == WorkStatus::remote_aborted)
+  if (is_unanswered(status_of(*ending.failure)))
     ending.failure =
         Error{.code = Errc::peer_lost, .operation = "keepalive", .field = ending.failure->field};
   raise();

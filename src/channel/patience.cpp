@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "base/relax_processor.hpp"
+#include "base/timespec.hpp"
 #include "channel/channel_state.hpp"
 #include "channel/interrupt.hpp"
 
@@ -43,8 +44,7 @@ void Patience::sleep(Clock::time_point until) noexcept {
   if (core.drain() != 0) return;  // It came between the last poll and the arming.
   if (!channel_.cause && channel_.interrupted.load()) return;
   const auto left = std::max(until - Clock::now(), Clock::duration::zero());
-  const timespec time{.tv_sec = std::chrono::duration_cast<std::chrono::seconds>(left).count(),
-                      .tv_nsec = (left % std::chrono::seconds{1}).count()};
+  const timespec time = to_timespec(left);
   // Who ends the channel has heeded the interrupt. poll(2) passes over negative descriptors.
   const int interrupt = channel_.cause ? -1 : channel_.interrupt->fd;
   const short wanted = channel_.link_events();

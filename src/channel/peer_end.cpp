@@ -5,6 +5,7 @@
 // never. The connection knows at once. What had arrived wins: the peer's end counts when nothing of
 // it came for kGrace, so that completions on their way are filed first.
 #include "channel/channel_state.hpp"
+#include "channel/work_failure.hpp"
 
 namespace verbatim::detail {
 namespace {
@@ -28,10 +29,7 @@ Error end_of_peer(const Link& link) noexcept {
 /// Such a failure is also what a peer that went away leaves behind.
 bool may_be_gone(const Error& failure) noexcept {
   if (failure == Errc::peer_lost) return true;  // The keepalive's.
-  const WorkStatus status = status_of(failure);
-  return failure == Errc::work_failed &&
-         (status == WorkStatus::retry_exceeded || status == WorkStatus::response_timeout ||
-          status == WorkStatus::remote_aborted);
+  return failure == Errc::work_failed && is_unanswered(status_of(failure));
 }
 
 }  // namespace

@@ -79,6 +79,14 @@ void lay_out(ChannelState& state, OperationQueue& queue, Slot* first, std::uint3
   }
 }
 
+/// Requests of a batch, each with the next behind it.
+template <class Request>
+std::unique_ptr<Request[]> make_chain(std::uint32_t count) {
+  auto chain = std::make_unique<Request[]>(count);
+  for (std::uint32_t i = 0; i + 1 < count; ++i) chain[i].next = &chain[i + 1];
+  return chain;
+}
+
 /// Takes the prepared queue pair over: from now on receives can be posted.
 void adopt(ChannelState& state, PreparedQueuePair prepared, const char* what) {
   state.queue_pair_number = prepared.number();
@@ -122,14 +130,10 @@ Result<ChannelState*> prepare_on(const std::shared_ptr<CompletionCore>& core,
   const auto run = VERBATIM_TRY(core->slab.claim(depths.slots()));
   auto state = std::make_unique<ChannelState>(options, domain, core, run);
   state->orphans = std::make_unique<Orphan[]>(run.size());
-  state->requests = std::make_unique<ibv_send_wr[]>(depths.sends);
+  state->requests = make_chain<ibv_send_wr>(depths.sends);
   state->batch_requests = state->requests.get();
-  for (std::uint32_t i = 0; i + 1 < depths.sends; ++i)
-    state->requests[i].next = &state->requests[i + 1];
-  state->receive_list = std::make_unique<ibv_recv_wr[]>(depths.receives);
+  state->receive_list = make_chain<ibv_recv_wr>(depths.receives);
   state->receive_requests = state->receive_list.get();
-  for (std::uint32_t i = 0; i + 1 < depths.receives; ++i)
-    state->receive_list[i].next = &state->receive_list[i + 1];
   lay_out(*state, state->sends, run.data(), depths.sends);
   lay_out(*state, state->receives, run.data() + depths.sends + 1, depths.receives);
   if (depths.keepalives != 0) {

@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "base/timespec.hpp"
 #include "channel/tcp.hpp"
 #include "channel/unix_socket.hpp"
 #include "verbatim/base/log.hpp"
@@ -227,11 +228,7 @@ void Reception::set_timer() noexcept {
     when = guests_.begin()->second.deadline();
   if (when == timer_at_ && (when == Clock::time_point{} || when > Clock::now())) return;
   timer_at_ = when;
-  const auto since = when.time_since_epoch();
-  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(since);
-  const itimerspec setting{
-      .it_interval = {},
-      .it_value = {.tv_sec = seconds.count(), .tv_nsec = (since - seconds).count()}};
+  const itimerspec setting{.it_interval = {}, .it_value = to_timespec(when.time_since_epoch())};
   static_cast<void>(timerfd_settime(timer_.get(), TFD_TIMER_ABSTIME, &setting, nullptr));
 }
 

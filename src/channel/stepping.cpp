@@ -11,7 +11,7 @@
 namespace verbatim::detail {
 
 bool ChannelState::step(Clock::time_point now) noexcept {
-  if (ending.stage == Ending::Stage::over) return false;
+  if (is_over()) return false;
   if (ending.stage == Ending::Stage::flushing) return step_end(now);
   if (heed_interrupts(now)) return true;
   if (ending.failure) return false;  // It waits for the link's word: nothing else matters any more.
@@ -23,7 +23,7 @@ bool ChannelState::step(Clock::time_point now) noexcept {
 }
 
 Ending::Time ChannelState::next_deadline() const noexcept {
-  if (ending.stage == Ending::Stage::over) return Clock::time_point::max();
+  if (is_over()) return Clock::time_point::max();
   if (ending.stage == Ending::Stage::flushing) return ending.flush_end;
   if (ending.failure) return ending.news_end;
   Clock::time_point next = Clock::time_point::max();

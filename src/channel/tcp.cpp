@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/timespec.hpp"
 #include "verbatim/base/try.hpp"
 
 namespace verbatim::detail {
@@ -73,8 +74,7 @@ Result<SocketAddress> address_of(NameOf* name, int fd, const char* operation) no
 bool wait_until_ready(int fd, short events, Clock::time_point deadline) noexcept {
   for (;;) {
     const auto left = std::max<Clock::duration>(deadline - Clock::now(), Clock::duration::zero());
-    const timespec time{.tv_sec = std::chrono::duration_cast<std::chrono::seconds>(left).count(),
-                        .tv_nsec = (left % 1s).count()};
+    const timespec time = to_timespec(left);
     pollfd entry{.fd = fd, .events = events, .revents = 0};
     const int ready = ppoll(&entry, 1, &time, nullptr);
     // An error of the socket counts as ready: the next call on it tells which.

@@ -19,4 +19,10 @@ namespace verbatim::detail {
           .limit = completion.vendor_code()};
 }
 
+/// Whether the peer did not answer: what one that went away leaves behind.
+[[nodiscard]] constexpr bool is_unanswered(WorkStatus status) noexcept {
+  return status == WorkStatus::retry_exceeded || status == WorkStatus::response_timeout ||
+         status == WorkStatus::remote_aborted;
+}
+
 }  // namespace verbatim::detail

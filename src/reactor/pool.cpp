@@ -11,6 +11,7 @@
 #include <climits>
 #include <ctime>
 
+#include "base/timespec.hpp"
 #include "verbatim/base/check.hpp"
 #include "verbatim/base/sanitizers.hpp"
 #include "verbatim/base/try.hpp"
@@ -54,8 +55,7 @@ std::uint32_t* futex_of(std::atomic<std::uintptr_t>& word) noexcept {
 }
 void sleep_while_awaited(std::atomic<std::uintptr_t>& word,
                          std::chrono::nanoseconds time) noexcept {
-  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(time);
-  const timespec limit{.tv_sec = seconds.count(), .tv_nsec = (time - seconds).count()};
+  const timespec limit = to_timespec(time);
   syscall(SYS_futex, futex_of(word), FUTEX_WAIT_PRIVATE,
           static_cast<std::uint32_t>(PoolState::kAwaited), &limit, nullptr, 0);
 }
@@ -112,7 +112,7 @@ Result<void> PoolState::grow(std::uint32_t count) {
 void PoolState::give_back(BufferHome& home, BufferBlock& block) noexcept {
   auto& pool = static_cast<PoolState&>(home);
   if constexpr (VERBATIM_ASAN) hide(block);
-  if (pool.thread.load(std::memory_order_relaxed) != this_thread()) [[unlikely]] {
+  if (!pool.is_taker()) [[unlikely]] {
     pool.give_back_slowly(block);
     return;
   }
@@ -143,20 +143,16 @@ bool PoolState::collect() noexcept {
 }
 
 Buffer PoolState::take_slowly(std::source_location where) {
-  if (taker == 0) {
-    taker = this_thread();
-    thread.store(taker, std::memory_order_relaxed);
-  }
-  check(taker == this_thread(), "Pool: another thread took from it before", where);
+  if (thread.load(std::memory_order_relaxed) == 0)
+    thread.store(this_thread(), std::memory_order_relaxed);
+  check(is_taker(), "Pool: another thread took from it before", where);
   if (free == nullptr && !collect()) return Raw::buffer(nullptr);
   return take(where);
 }
 
 Result<Buffer> PoolState::wait(Deadline deadline) {
   if (deadline.kind() == Deadline::Kind::own) deadline = kOwnTimeout;
-  Clock::time_point end = Clock::time_point::max();
-  if (deadline.kind() == Deadline::Kind::absolute) end = deadline.when();
-  if (deadline.kind() == Deadline::Kind::relative) end = Clock::now() + deadline.limit();
+  const Clock::time_point end = deadline.end(Clock::now());
   for (;;) {
     std::uintptr_t none = kNone;
     returned.compare_exchange_strong(none, kAwaited, std::memory_order_acq_rel);
@@ -209,10 +205,7 @@ std::uint32_t Pool::free() const noexcept {
 
 Pool::Pool(Pool&& other) noexcept : state_(std::exchange(other.state_, nullptr)) {
   // Handed on, perhaps: from now on the drops of this thread are as any other's, until it takes.
-  if (state_ != nullptr && state_->taker == detail::PoolState::this_thread()) {
-    state_->thread.store(0, std::memory_order_relaxed);
-    state_->taker = 0;
-  }
+  if (state_ != nullptr && state_->is_taker()) state_->thread.store(0, std::memory_order_relaxed);
 }
 
 Pool& Pool::operator=(Pool&& other) noexcept {

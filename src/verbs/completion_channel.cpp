@@ -6,6 +6,7 @@
 
 #include <cerrno>
 
+#include "base/timespec.hpp"
 #include "verbatim/base/try.hpp"
 #include "verbatim/verbs/context.hpp"
 #include "verbs/completion_state.hpp"
@@ -38,8 +39,7 @@ Result<bool> CompletionChannelState::sleep(std::chrono::steady_clock::time_point
     const auto now = std::chrono::steady_clock::now();
     const auto left = std::chrono::duration_cast<std::chrono::nanoseconds>(
         std::max(deadline - now, std::chrono::steady_clock::duration::zero()));
-    const timespec time{.tv_sec = left.count() / 1'000'000'000,
-                        .tv_nsec = left.count() % 1'000'000'000};
+    const timespec time = detail::to_timespec(left);
     const int ready = ppoll(&entry, 1, &time, nullptr);
     if (ready > 0) return true;
     if (ready == 0) return false;

@@ -38,6 +38,11 @@ class Deadline {
   [[nodiscard]] constexpr Clock::time_point when() const noexcept {
     return Clock::time_point{std::chrono::duration_cast<Clock::duration>(limit())};
   }
+  /// When it is over, if it begins then. Not of the channel's own, which only the channel knows.
+  [[nodiscard]] constexpr Clock::time_point end(Clock::time_point start) const noexcept {
+    if (kind_ == Kind::never) return Clock::time_point::max();
+    return kind_ == Kind::absolute ? when() : start + limit();
+  }
 
  private:
   static constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();

@@ -49,9 +49,8 @@ struct PoolState : BufferHome {
 
   // Of the thread that takes.
   BufferBlock* free = nullptr;
-  /// Whose drops go straight to `free`. 0: nobody's.
+  /// Which takes, and whose drops go straight to `free`. 0: none yet, or none any more.
   std::atomic<std::uintptr_t> thread{0};
-  std::uintptr_t taker = 0;  ///< The thread that takes; `thread` is it, or 0 while it waits.
   std::uint32_t total = 0;
   const ProtectionDomain domain;
   const PoolOptions options;
@@ -74,11 +73,14 @@ struct PoolState : BufferHome {
 
   VERBATIM_HOT Buffer take(std::source_location where) {
     BufferBlock* const block = free;
-    if (block == nullptr || taker != this_thread()) [[unlikely]]
+    if (block == nullptr || !is_taker()) [[unlikely]]
       return take_slowly(where);
     free = block->next;
     if constexpr (VERBATIM_ASAN) arrive(*block);
     return Raw::buffer(block);
+  }
+  [[nodiscard]] VERBATIM_HOT bool is_taker() const noexcept {
+    return thread.load(std::memory_order_relaxed) == this_thread();
   }
   /// Tells threads apart.
   VERBATIM_HOT static std::uintptr_t this_thread() noexcept {

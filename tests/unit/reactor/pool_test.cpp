@@ -10,6 +10,7 @@
 #include <barrier>
 #include <chrono>
 #include <cstring>
+#include <memory>
 #include <optional>
 #include <set>
 #include <thread>
@@ -56,11 +57,11 @@ TEST_F(PoolTest, GivesEachBufferToOne) {
 TEST_F(PoolTest, TakesADroppedOneAgain) {
   Pool pool = make({.bytes = 64, .count = 2});
   Buffer first = pool.try_take();
-  std::optional second{pool.try_take()};
+  auto second = std::make_unique<Buffer>(pool.try_take());
   const std::byte* const where = second->bytes().data();
   EXPECT_FALSE(pool.try_take());
   second.reset();
-  second.emplace(pool.try_take());
+  second = std::make_unique<Buffer>(pool.try_take());
   EXPECT_EQ(second->bytes().data(), where);
   second.reset();
   first = pool.try_take();  // What it replaces comes home, too.
@@ -80,9 +81,11 @@ TEST_F(PoolTest, ABufferIsItsPartOfTheRegistrationAndNoMore) {
 
 TEST_F(PoolTest, OneDroppedWhileItIsLookedAtComesHomeAfterTheLook) {
   Pool pool = make({.bytes = 64, .count = 1});
-  std::optional buffer{pool.try_take()};
-  buffer->with([&](std::span<std::byte> bytes) {
-    buffer.reset();
+  Buffer buffer = pool.try_take();
+  buffer.with([&](std::span<std::byte> bytes) {
+    {
+      const Buffer dropped = std::move(buffer);
+    }
     EXPECT_FALSE(pool.try_take());
     bytes[0] = std::byte{1};
   });
