@@ -12,10 +12,11 @@ set(verbs
   timers transition unsafe work work_error)
 set(channel
   admission canceller channel channel_options deadline detail/batch detail/closure_frame
-  detail/file_descriptor detail/flight detail/last_result detail/one_thread
-  detail/owned_post detail/scope_run detail/slots owned_operations owner pending
+  detail/event_source detail/file_descriptor detail/flight detail/last_result detail/one_thread
+  detail/owned_post detail/scope_run detail/slots detail/timer detail/waiters owned_operations
+  owner pending
   prepared_channel rendezvous scope scope_error unsafe)
-set(reactor pool)
+set(reactor await detail/frame_pool pool reactor task)
 set(soft fault_plan soft_device)
 
 set(include_dir "${PROJECT_SOURCE_DIR}/include")

@@ -74,6 +74,7 @@ void ChannelState::start_close(Deadline deadline) noexcept {
   }
   leave.begin(end_of(deadline, now));
   end_of_message.store(0);  // The peer is told that there will be no more.
+  notice_sends();
   step(now);
   rearm();
 }
@@ -205,7 +206,8 @@ void ChannelState::end_queue(OperationQueue& queue) noexcept {
   }
   for (Slot& slot : slots_of(queue)) {
     if (ending.proven) land(slot, 0);
-    if (slot.state == SlotState::flying || slot.state == SlotState::detached) {
+    if (slot.state == SlotState::flying || slot.state == SlotState::awaited ||
+        slot.state == SlotState::noticed || slot.state == SlotState::detached) {
       slot.completion = flushed(slot.id);
       slot.filed = 0;  // Not by the device.
     }
@@ -223,8 +225,13 @@ void ChannelState::end_queue(OperationQueue& queue) noexcept {
         forget(slot);
         break;
       case SlotState::chained: forget(slot); break;
+      case SlotState::awaited:
+      case SlotState::noticed: slot.deadline = slot.id; [[fallthrough]];
       case SlotState::flying:
-      case SlotState::done: slot.state = SlotState::parked; break;
+      case SlotState::done:
+        slot.state = SlotState::parked;
+        if (slot.waiter != 0 && slot.deadline == slot.id) core->wakeups.link(slot);
+        break;
       default: break;
     }
   }
@@ -247,6 +254,8 @@ void ChannelState::forked() noexcept {
       case SlotState::detached: --slot.scope->detached; [[fallthrough]];
       case SlotState::orphaned:
       case SlotState::chained: forget(slot); break;
+      case SlotState::awaited:
+      case SlotState::noticed:
       case SlotState::flying:
       case SlotState::batch:
       case SlotState::batch_done:
@@ -268,6 +277,7 @@ bool ChannelState::finish_sends(Patience& patience) noexcept {
 
 void ChannelState::abandon() noexcept {
   check(open_scopes == 0, "Channel: destroyed inside its own scope");
+  if (core->driver != nullptr && !borrows() && !in_child()) return leave_to_driver();
   Patience patience{*this, options.flush_timeout};
   static_cast<void>(finish_sends(patience));
   expire({.code = Errc::closed, .operation = "close"});

@@ -27,6 +27,7 @@
 #include "channel/patience.hpp"
 #include "provider/fork_guard.hpp"
 #include "verbatim/channel/channel_options.hpp"
+#include "verbatim/channel/detail/event_source.hpp"
 #include "verbatim/channel/detail/file_descriptor.hpp"
 #include "verbatim/channel/detail/last_result.hpp"
 #include "verbatim/channel/detail/slots.hpp"
@@ -105,6 +106,30 @@ struct Keepalive {
   std::chrono::steady_clock::time_point due{};
 };
 
+/// For who drives the channel with others: see driving.cpp.
+struct Driving {
+  struct Clockwork final : Timer {
+    explicit Clockwork(ChannelState& of) noexcept;
+    ChannelState& channel;
+  };
+  struct LinkSource final : EventSource {
+    explicit LinkSource(ChannelState& of) noexcept;
+    ChannelState& channel;
+    int fd = -1;       ///< Which is watched; -1: none.
+    short events = 0;  ///< For what.
+  };
+  explicit Driving(ChannelState& of) noexcept : timer(of), link(of) {}
+
+  Clockwork timer;
+  LinkSource link;
+  ChannelState* next_troubled = nullptr;
+  bool is_troubled = false;
+  ChannelState* before = nullptr;  ///< All channels of the core are in one list.
+  ChannelState* after = nullptr;
+  bool is_left = false;  ///< The owner is gone: it ends when its sends are over, or at `left_end`.
+  std::chrono::steady_clock::time_point left_end{};
+};
+
 struct ChannelState final : ChannelCore, private ForkListener {
   using Clock = std::chrono::steady_clock;
   /// The peer's end counts when nothing of it came for so long.
@@ -134,6 +159,7 @@ struct ChannelState final : ChannelCore, private ForkListener {
   std::optional<std::stop_callback<std::function<void()>>> stop{};
   ScopeLedger ledger{};
   Watched watched{};
+  Driving driving{*this};
   Ending ending{};
   std::optional<Error> cause{};  ///< Why posts are refused.
   std::uint64_t dropped_messages = 0;
@@ -191,6 +217,23 @@ struct ChannelState final : ChannelCore, private ForkListener {
   /// The first probe comes an interval from now. See keepalive.cpp.
   void begin_keepalive(Clock::time_point now) noexcept;
 
+  // Driven with others: see driving.cpp.
+  /// Whether a Reactor drives it, or did: without one, its own blocking calls do.
+  [[nodiscard]] bool is_driven() const noexcept { return wakeups != &no_wakeups; }
+  /// Has the driver step it at its next look.
+  void be_attended() noexcept;
+  /// Steps as far as it goes, and sees to it that it is stepped again in time. It may be gone then.
+  void attend(Clock::time_point now) noexcept;
+  /// An awaited operation wants to be looked at by then.
+  void look_by(Slot& slot) noexcept;
+  /// Its sends are to come to their end: whoever is over has to be noticed.
+  [[nodiscard]] bool is_parting() const noexcept { return driving.is_left || leave.has_begun(); }
+  void notice_sends() noexcept;
+  /// From now on it tells of the peer's end.
+  void keep_link(Link met) noexcept;
+  /// Its timer has come due.
+  void look_at_deadlines() noexcept;
+
   // The end: see channel_end.cpp.
   [[nodiscard]] bool is_over() const noexcept { return ending.stage == Ending::Stage::over; }
   /// It is over, or will be without anybody's doing.
@@ -216,6 +259,14 @@ struct ChannelState final : ChannelCore, private ForkListener {
   [[nodiscard]] bool in_child() const noexcept { return is_forked(cq->context); }
 
  private:
+  [[nodiscard]] const Slot* first_awaited() const noexcept;
+  void set_timer() noexcept;
+  void watch_link() noexcept;
+  void join_core() noexcept;
+  void leave_core() noexcept;
+  /// As abandon(), but nobody waits.
+  void leave_to_driver() noexcept;
+  bool step_left(Clock::time_point now) noexcept;
   /// The child has the parent's memory and none of its work: everything is over, and is `forked`.
   void forked() noexcept override;
   /// One turn of a wait, after done() said no.

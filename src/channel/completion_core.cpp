@@ -27,9 +27,11 @@ void tell_model(Slot& slot, const ibv_wc& wc) noexcept {
 
 Result<std::shared_ptr<CompletionCore>> CompletionCore::create(const Context& context,
                                                                std::uint32_t depth,
-                                                               std::uint32_t slots) {
+                                                               std::uint32_t slots,
+                                                               CompletionQueueGrowth growth) {
   auto events = VERBATIM_TRY(context.create_completion_channel());
-  auto queue = VERBATIM_TRY(context.create_completion_queue({.depth = depth, .channel = events}));
+  auto queue = VERBATIM_TRY(
+      context.create_completion_queue({.depth = depth, .channel = events, .growth = growth}));
   auto slab = VERBATIM_TRY(Slab::reserve(slots));
   return std::make_shared<CompletionCore>(context, std::move(events), std::move(queue),
                                           std::move(slab));
@@ -46,9 +48,37 @@ CompletionCore::CompletionCore(Context on, CompletionChannel channel, Completion
       mask_(slab.mask()) {}
 
 int CompletionCore::drain() noexcept {
+  if (next_polled_ != end_polled_) [[unlikely]] {
+    const ibv_wc* const first = std::exchange(next_polled_, end_polled_);
+    const auto count = static_cast<int>(end_polled_ - first);
+    file(first, count);
+    return count;
+  }
   ibv_wc polled[kPollBatch];
   const int count = cq_->context->ops.poll_cq(cq_, kPollBatch, polled);
   if (count > 0) file(polled, count);
+  return count;
+}
+
+int CompletionCore::turn() noexcept {
+  const int count = cq_->context->ops.poll_cq(cq_, kPollBatch, polled_.data());
+  if (count <= 0) return count;
+  next_polled_ = polled_.data();
+  end_polled_ = next_polled_ + count;
+  // A coroutine that goes on may poll by itself, and then nothing is left here.
+  do {
+    const ibv_wc& wc = *next_polled_++;
+    Slot& slot = slots_[wc.wr_id & mask_];
+    if (slot.id != wc.wr_id || slot.state != SlotState::awaited || wc.status != IBV_WC_SUCCESS)
+        [[unlikely]] {
+      file(&wc, 1);
+      continue;
+    }
+    if constexpr (dma::kModelled) land(slot, wc);
+    slot.completion = std::bit_cast<Completion>(wc);
+    slot.state = SlotState::done;
+    wake(slot);
+  } while (next_polled_ != end_polled_);
   return count;
 }
 

@@ -32,7 +32,7 @@ namespace detail {
 /// The connection stays with the channel.
 struct Rendezvous {
   static void keep(Channel& channel, PrivateDescriptor link) noexcept {
-    whole(*channel.state_).link = Link{std::move(link)};
+    whole(*channel.state_).keep_link(Link{std::move(link)});
   }
 };
 

@@ -7,7 +7,9 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <mutex>
+#include <utility>
 
 #include "channel/channel_state.hpp"
 
@@ -15,10 +17,11 @@ namespace verbatim::detail {
 
 /// Shared with who may interrupt: it outlives the channel.
 struct Interrupt {
-  Interrupt() noexcept : fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
-  ~Interrupt() {
-    if (fd >= 0) close(fd);
-  }
+  /// `shared`: wakes who drives many channels; null: it has one of its own.
+  explicit Interrupt(std::shared_ptr<FileDescriptor> shared)
+      : file(shared ? std::move(shared)
+                    : std::make_shared<FileDescriptor>(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK))),
+        fd(file->get()) {}
   Interrupt(const Interrupt&) = delete;
   Interrupt& operator=(const Interrupt&) = delete;
 
@@ -54,7 +57,8 @@ struct Interrupt {
 
   std::mutex mutex;
   ChannelState* channel = nullptr;
-  int fd;  ///< -1 if the system has none left: a sleeper then looks after at most kNap.
+  const std::shared_ptr<FileDescriptor> file;
+  const int fd;  ///< -1 if the system has none left: a sleeper then looks after at most kNap.
 };
 
 }  // namespace verbatim::detail

@@ -105,14 +105,16 @@ ChannelState::ChannelState(const ChannelOptions& chosen, ProtectionDomain in,
       run(claimed),
       options(chosen),
       domain(std::move(in)),
-      interrupt(std::make_shared<Interrupt>()) {
+      interrupt(std::make_shared<Interrupt>(core->waker)) {
   interrupt->channel = this;
   cq = Raw::of(core->completions);
   slots = core->slab.slots();
   mask = core->slab.mask();
+  if (core->driver != nullptr) join_core();
 }
 
 ChannelState::~ChannelState() {
+  if (is_driven()) leave_core();
   if (watched.raised.get() >= 0) Raw::unwatch_events(core->context, watched.raised.get());
   interrupt->detach();
   queue_pair.reset();
@@ -154,6 +156,13 @@ Result<PreparedChannel> PreparedChannel::create(const ProtectionDomain& domain,
       .receives = VERBATIM_TRY(detail::requests(options.max_receives, "max_receives")),
       .keepalives = options.keepalive != std::chrono::nanoseconds::zero() ? 1u : 0u};
   VERBATIM_TRY(detail::check_times(options));
+  if (const auto& shared = options.on.core()) {
+    if (detail::Raw::of(shared->context) != detail::Raw::of(domain.context()))
+      return std::unexpected(Error{.code = Errc::invalid_argument,
+                                   .operation = "PreparedChannel::create",
+                                   .field = "the reactor is of another context"});
+    return PreparedChannel{VERBATIM_TRY(detail::prepare_on(shared, domain, options, depths))};
+  }
   // A device may make queues deeper than asked for, and each place needs one here.
   std::uint32_t depth = depths.slots();
   for (int attempt = 0;; ++attempt) {

@@ -4,6 +4,7 @@ set(channel_sources
   channel/channel.cpp
   channel/channel_end.cpp
   channel/completion_core.cpp
+  channel/driving.cpp
   channel/flight.cpp
   channel/frame.cpp
   channel/handshake.cpp
@@ -26,6 +27,7 @@ set(channel_sources
   channel/socket_address.cpp
   channel/stepping.cpp
   channel/tcp.cpp
+  channel/timer_heap.cpp
   channel/unix_socket.cpp
   channel/unsafe.cpp
   channel/waiting.cpp)

@@ -15,6 +15,7 @@ bool ChannelState::step(Clock::time_point now) noexcept {
   if (ending.stage == Ending::Stage::flushing) return step_end(now);
   if (heed_interrupts(now)) return true;
   if (ending.failure) return false;  // It waits for the link's word: nothing else matters any more.
+  if (driving.is_left) return step_left(now);
   if (keepalive.slot != nullptr) step_keepalive(now);
   if (!leave.has_begun()) return heed_link(now);
   if (!leave.step(*this, now)) return false;
@@ -26,6 +27,7 @@ Ending::Time ChannelState::next_deadline() const noexcept {
   if (is_over()) return Clock::time_point::max();
   if (ending.stage == Ending::Stage::flushing) return ending.flush_end;
   if (ending.failure) return ending.news_end;
+  if (driving.is_left) return driving.left_end;
   Clock::time_point next = Clock::time_point::max();
   if (keepalive.slot != nullptr && !is_in_flight(keepalive.slot->state))
     next = std::min(next, keepalive.due);

@@ -31,11 +31,11 @@ void ChannelCore::file(const ibv_wc* polled, int count) noexcept {
 void ChannelState::take_in(Slot& slot, const ibv_wc& wc) noexcept {
   if (&slot == keepalive.slot) return take_in_keepalive(wc);
   const bool is_marker = &slot == slot.queue->first + slot.queue->count;
-  const bool is_result = slot.state == SlotState::flying || slot.state == SlotState::batch ||
-                         slot.state == SlotState::orphaned;
+  const bool is_result = is_in_flight(slot.state) && slot.state != SlotState::detached;
   slot.filed = watched.round;
   if (is_result && !is_marker && watched.filed++ == 0) raise();
   slot.completion = std::bit_cast<Completion>(wc);
+  if (wc.status != IBV_WC_SUCCESS || is_parting()) be_attended();
   // The first failure is the cause of what follows: it is flushed.
   if (wc.status == IBV_WC_WR_FLUSH_ERR) {
     ending.gave_back = true;
@@ -45,10 +45,17 @@ void ChannelState::take_in(Slot& slot, const ibv_wc& wc) noexcept {
   } else if (wc.status != IBV_WC_SUCCESS && !ending.failure) {
     ending.failure = work_failure(slot.completion);
   }
-  if (slot.state == SlotState::flying)
-    slot.state = SlotState::done;
-  else
-    settle(slot);
+  switch (slot.state) {
+    case SlotState::flying: slot.state = SlotState::done; break;
+    case SlotState::awaited:
+    case SlotState::noticed:
+      slot.state = SlotState::done;
+      // A failure is told when the channel is over: then its reason is known.
+      slot.deadline = slot.id;
+      if (wc.status == IBV_WC_SUCCESS) core->wakeups.link(slot);
+      break;
+    default: settle(slot); break;
+  }
 }
 
 void ChannelState::settle(Slot& slot) noexcept {

@@ -3,7 +3,9 @@
 /// \file What a channel is made with.
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <optional>
+#include <utility>
 
 #include "verbatim/verbs/access.hpp"
 #include "verbatim/verbs/queue_pair_options.hpp"
@@ -24,7 +26,27 @@ struct WaitPolicy {
   bool sleep = true;  ///< Without: it keeps yielding.
 };
 
+namespace detail {
+class CompletionCore;
+}
+
+/// The completion queue of a Reactor, which many channels share: `{.on = reactor}`.
+class SharedCompletions {
+ public:
+  SharedCompletions() noexcept = default;  ///< None: the channel has one of its own.
+  explicit SharedCompletions(std::shared_ptr<detail::CompletionCore> core) noexcept
+      : core_(std::move(core)) {}
+  [[nodiscard]] const std::shared_ptr<detail::CompletionCore>& core() const noexcept {
+    return core_;
+  }
+
+ private:
+  std::shared_ptr<detail::CompletionCore> core_{};
+};
+
 struct ChannelOptions {
+  /// Whose thread drives the channel, and where its completions go: a Reactor. Default: nobody's.
+  SharedCompletions on{};
   /// Requests that may be on their way at once, each way. A full queue is `would_block`.
   std::optional<std::uint32_t> max_sends{};     ///< Default 127.
   std::optional<std::uint32_t> max_receives{};  ///< Default 127.

@@ -33,6 +33,7 @@
 namespace verbatim {
 
 namespace detail {
+struct PendingAccess;
 /// How much of what a dropped handle owned is kept beside its slot; more goes to the heap.
 inline constexpr std::size_t kOrphanBytes = 56;
 /// The handle is dropped: the slot keeps the buffer if the device has it. False: the device could
@@ -155,6 +156,17 @@ class VERBATIM_CONSUMABLE
 
  private:
   friend struct detail::OwnedPost;
+  friend struct detail::PendingAccess;
+  /// As wait(), of one that is over: nothing is polled.
+  VERBATIM_HOT Completed<B> take_over() noexcept {
+    detail::Slot& slot = *slot_;
+    if (slot.state != detail::SlotState::done || !slot.completion.ok()) [[unlikely]]
+      return wait();
+    slot_ = &detail::no_slot;
+    id_ = detail::kRefused;
+    slot.queue->release(slot);  // Nobody takes it before we have read it.
+    return {std::move(buffer_), slot.completion, offset_};
+  }
   Pending(detail::ChannelCore& channel, detail::Ticket ticket, B buffer,
           std::size_t offset) noexcept
       : channel_(&channel),

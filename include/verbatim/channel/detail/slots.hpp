@@ -48,6 +48,8 @@ enum class SlotState : std::uint8_t {
   flying,      ///< The device has it; a handle will take the result.
   detached,    ///< The device has it; a scope only counts it.
   orphaned,    ///< The device has it; the handle was dropped, and the slot owns the buffer.
+  awaited,     ///< The device has it; `waiter` is woken when it is over.
+  noticed,     ///< As awaited, and its channel is stepped then.
   batch,       ///< The device has it; the last of a batch: `next` closes the ring of its slots.
   batch_done,  ///< As done, of a batch.
   done,        ///< Completed; the result was not taken yet.
@@ -58,6 +60,8 @@ struct OperationQueue;
 struct ChannelState;
 struct ScopeState;
 enum class Memory : std::uint8_t;
+struct Wakeups;
+extern Wakeups no_wakeups;  ///< Of a channel that is on no Reactor.
 
 struct alignas(64) Slot {
   std::uint64_t id = 0;
@@ -69,6 +73,11 @@ struct alignas(64) Slot {
   bool takes_receive = false;  ///< Of the peer, before it is over.
   std::uint32_t filed = 0;     ///< In which round of ChannelState::poll.
   Completion completion;       ///< When done. Not a failure while the slot is free.
+  // Of an awaited one: see detail/waiters.hpp.
+  std::uintptr_t waiter = 0;   ///< A coroutine, or a Waiter and 1. 0: nobody is to be woken.
+  Slot* ready_next = nullptr;  ///< In the list of those to be woken; null: not in it.
+  std::uint64_t deadline = 0;  ///< Of the steady clock. When it is over: its id.
+  void* tag = nullptr;         ///< For a Waiter of many.
   [[no_unique_address]] dma::Flight flight{};
 };
 static_assert(dma::kModelled || sizeof(Slot) == 128);
@@ -78,6 +87,7 @@ struct OperationQueue {
   ChannelState* channel = nullptr;
   Slot* first = nullptr;  ///< Its part of the slab: `count` slots, then the marker's.
   std::uint32_t count = 0;
+  std::uint64_t patience = 0;  ///< How long an awaited one may take, in nanoseconds.
   [[no_unique_address]] dma::Queue model;
 
   constexpr OperationQueue() noexcept = default;
@@ -133,6 +143,8 @@ struct ChannelCore {
   ibv_send_wr* batch_requests = nullptr;    ///< As many as `sends` has slots, chained for ever.
   ibv_recv_wr* receive_requests = nullptr;  ///< The same of `receives`.
   PostLimits limits{};                      ///< From connect() on.
+  Wakeups* wakeups = &no_wakeups;           ///< Of the Reactor that it is on.
+  std::uint64_t next_look = UINT64_MAX;     ///< When the deadlines of awaited ones are looked at.
   [[no_unique_address]] OneThread one_thread{};
 
   [[nodiscard]] Slot& slot(std::uint64_t id) const noexcept { return slots[id & mask]; }

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#pragma once
+/// \file Something at a descriptor that a Reactor waits for, beside completions.
+#include <cstdint>
+
+namespace verbatim::detail {
+
+struct EventSource {
+  /// `events` are those of epoll.
+  void (*ready)(EventSource& self, std::uint32_t events) noexcept;
+};
+
+}  // namespace verbatim::detail

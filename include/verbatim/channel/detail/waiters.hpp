@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#pragma once
+/// \file Who is woken when an operation is over, other than by polling: the straight path of it.
+///
+/// An awaited slot has the address of a coroutine, or that of a Waiter with its lowest bit set.
+/// Whoever finds the completion either wakes at once (CompletionCore::turn) or, inside another call
+/// that polled, links the slot into the list of those to be woken.
+#include <coroutine>
+#include <cstdint>
+#include <utility>
+
+#include "verbatim/base/annotations.hpp"
+#include "verbatim/channel/detail/slots.hpp"
+
+namespace verbatim::detail {
+
+/// Anything but a coroutine: a tag for an event loop, a handler of another library's.
+struct Waiter {
+  void (*wake)(Waiter& self, Slot& slot) noexcept;
+};
+
+[[nodiscard]] inline std::uintptr_t as_waiter(std::coroutine_handle<> coroutine) noexcept {
+  return reinterpret_cast<std::uintptr_t>(coroutine.address());
+}
+[[nodiscard]] inline std::uintptr_t as_waiter(Waiter& waiter) noexcept {
+  return reinterpret_cast<std::uintptr_t>(&waiter) | 1;
+}
+
+/// What a Reactor has to do besides polling. Of no reactor: nobody looks at it.
+struct Wakeups {
+  /// The clock, as it was last read: never ahead. In nanoseconds.
+  std::uint64_t now = 0;
+  bool attention = false;  ///< There is something to do besides polling.
+  Slot* first = nullptr;   ///< To be woken, the first that came in front.
+  Slot* last = nullptr;
+
+  /// `slot` is over: its waiter is woken at the next look.
+  void link(Slot& slot) noexcept {
+    attention = true;
+    slot.deadline = slot.id;
+    if (slot.ready_next != nullptr) return;
+    slot.ready_next = &no_slot;  // The end of the list.
+    (first == nullptr ? first : last->ready_next) = &slot;
+    last = &slot;
+  }
+  /// The next one that somebody still waits for; null: none. A linked slot may have been taken,
+  /// or be in use again.
+  [[nodiscard]] Slot* unlink() noexcept {
+    while (first != nullptr) {
+      Slot& slot = *first;
+      Slot* const next = std::exchange(slot.ready_next, nullptr);
+      first = next == &no_slot ? nullptr : next;
+      if (slot.waiter != 0 && slot.deadline == slot.id) return &slot;
+    }
+    return nullptr;
+  }
+};
+
+/// The slot is no longer in flight, and its waiter knows nothing of it yet.
+VERBATIM_HOT void wake(Slot& slot) noexcept {
+  const std::uintptr_t whom = std::exchange(slot.waiter, 0);
+  if ((whom & 1) == 0) [[likely]]
+    return std::coroutine_handle<>::from_address(reinterpret_cast<void*>(whom)).resume();
+  Waiter& waiter = *reinterpret_cast<Waiter*>(whom - 1);
+  waiter.wake(waiter, slot);
+}
+
+/// Its next look at the deadlines is too late, or it is on no Reactor.
+VERBATIM_COLD void look_earlier(ChannelCore& channel, Slot& slot) noexcept;
+
+VERBATIM_HOT void wake_at_end(ChannelCore& channel, Slot& slot, std::uintptr_t waiter,
+                              std::uint64_t deadline) noexcept {
+  slot.waiter = waiter;
+  if (slot.state == SlotState::done) [[unlikely]] {
+    slot.deadline = slot.id;  // It failed: whoever ends the channel wakes it.
+    return;
+  }
+  slot.state = SlotState::awaited;
+  slot.deadline = deadline;
+  if (deadline < channel.next_look) [[unlikely]]
+    look_earlier(channel, slot);
+}
+/// With the queue's own deadline. The clock is not read: the patience has room for a time that is a
+/// little old.
+VERBATIM_HOT void wake_at_end(ChannelCore& channel, Slot& slot, std::uintptr_t waiter) noexcept {
+  wake_at_end(channel, slot, waiter, channel.wakeups->now + slot.queue->patience);
+}
+
+}  // namespace verbatim::detail

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#pragma once
+/// \file One thread, many channels: polls one completion queue for all of them, and wakes whoever
+/// waits for what came.
+///
+///     auto reactor = VERBATIM_TRY(Reactor::create(domain));
+///     auto listener = VERBATIM_TRY(Listener::open(domain, ":7000", {.channel = {.on = reactor}}));
+///     return reactor.run(serve(reactor, listener));
+///
+/// Coroutines wait with co_await (await.hpp); a loop of your own waits with fd(), and asks for tags
+/// (notify() and poll()). While there is work it polls, then it gives the processor away at each
+/// turn, then it sleeps until the device, a timer, a descriptor or another thread wakes it.
+///
+/// Ownership: move-only. Spawned coroutines are destroyed with it. Its channels live on, and are
+///            driven by blocking calls only.
+/// Threads:   one, the same for its channels. stop() and submit() may be called by any.
+/// Fork:      it belongs to the process that made it.
+#include <chrono>
+#include <coroutine>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <type_traits>
+#include <utility>
+
+#include "verbatim/base/error.hpp"
+#include "verbatim/channel/channel_options.hpp"
+#include "verbatim/channel/deadline.hpp"
+#include "verbatim/channel/detail/event_source.hpp"
+#include "verbatim/channel/detail/timer.hpp"
+#include "verbatim/channel/rendezvous.hpp"
+#include "verbatim/reactor/await.hpp"
+#include "verbatim/reactor/task.hpp"
+#include "verbatim/verbs/protection_domain.hpp"
+
+namespace verbatim {
+
+namespace detail {
+struct ReactorState;
+
+/// Waits for a time, a descriptor, or both.
+class [[nodiscard("co_await it")]] EventAwaiter final : EventSource, Timer {
+ public:
+  EventAwaiter(ReactorState& reactor, int descriptor, Deadline deadline) noexcept;
+  EventAwaiter(const EventAwaiter&) = delete;
+  EventAwaiter& operator=(const EventAwaiter&) = delete;
+  ~EventAwaiter();  ///< It leaves the reactor's lists.
+  [[nodiscard]] static bool await_ready() noexcept { return false; }
+  void await_suspend(std::coroutine_handle<> waiting) noexcept;
+  /// Whether the descriptor is ready; false: the time is over.
+  [[nodiscard]] bool await_resume() const noexcept { return is_ready_; }
+
+ private:
+  void leave() noexcept;
+  void go_on() noexcept;
+
+  ReactorState& reactor_;
+  int descriptor_;  ///< -1: none.
+  Deadline deadline_;
+  std::coroutine_handle<> waiting_{};  ///< Null: in no list.
+  bool is_ready_ = false;
+};
+
+template <class T>
+inline constexpr bool kIsResult = false;
+template <class T>
+inline constexpr bool kIsResult<Result<T>> = true;
+}  // namespace detail
+
+struct ReactorOptions {
+  /// Operations of all channels together that may be on their way at once. It is address space;
+  /// the completion queue grows with the channels, as far as the device lets it.
+  std::uint32_t max_operations = 1u << 20;
+  /// How long it polls in vain before it sleeps. It learns how much of that is worth it.
+  std::chrono::nanoseconds spin = std::chrono::microseconds{20};
+  /// A turn that takes longer is logged: somebody keeps all others waiting.
+  std::chrono::nanoseconds warn = std::chrono::milliseconds{100};
+};
+
+class Reactor {
+ public:
+  [[nodiscard]] static Result<Reactor> create(const ProtectionDomain& domain,
+                                              const ReactorOptions& options = {});
+
+  /// For ChannelOptions::on.
+  operator SharedCompletions() const noexcept;
+
+  /// Until all spawned tasks are over, or stop(). Throws what a task let out; the others go on with
+  /// the next run().
+  void run();
+  /// Until this one is over: what it returns or throws. After stop() it is destroyed where it
+  /// waits, and its Result is `cancelled`.
+  template <class T>
+  T run(Task<T> task);
+  /// Begins it now, up to its first co_await.
+  void spawn(Task<void> task);
+
+  /// One look, and all that follows from it. Never sleeps. How many completions came.
+  std::size_t poll();
+  /// As poll(), and takes up to `out.size()` tags of what is over.
+  std::size_t poll(std::span<void*> out);
+  /// `tag` comes out of poll() when the operation is over: then its wait() returns at once.
+  template <class Owner>
+  void notify(Pending<Owner>& pending, void* tag, Deadline deadline = {}) {
+    tell(detail::PendingAccess::channel(pending), detail::PendingAccess::slot(pending),
+         detail::PendingAccess::is_to_come(pending), tag, deadline);
+  }
+  /// For epoll: readable when poll() has something to do. Armed by this call, and by each poll()
+  /// that finds nothing.
+  [[nodiscard]] Result<int> fd();
+
+  /// Co_await it: for so long.
+  [[nodiscard]] detail::EventAwaiter sleep(std::chrono::nanoseconds time) noexcept;
+  /// Co_await it: until the descriptor can be read. False: the time is over.
+  [[nodiscard]] detail::EventAwaiter readable(int descriptor,
+                                              Deadline deadline = kForever) noexcept;
+  /// The next client of a listener whose channels are on this reactor.
+  [[nodiscard]] Task<Result<Connection>> accept(const Listener& listener,
+                                                Deadline deadline = kForever);
+
+  /// run() returns as soon as it can. From any thread.
+  void stop() noexcept;
+  /// `work` runs in the reactor's thread. From any thread.
+  void submit(std::function<void()> work);
+
+  Reactor(Reactor&&) noexcept;
+  Reactor& operator=(Reactor&&) noexcept;
+  ~Reactor();
+
+ private:
+  explicit Reactor(std::unique_ptr<detail::ReactorState> state) noexcept;
+  /// False: stopped. The task is gone either way.
+  [[nodiscard]] bool run_until_over(Task<void> task);
+  void tell(detail::ChannelCore& channel, detail::Slot& slot, bool is_to_come, void* tag,
+            Deadline deadline);
+  std::unique_ptr<detail::ReactorState> state_;
+};
+
+template <class T>
+T Reactor::run(Task<T> task) {
+  static_assert(std::is_void_v<T> || detail::kIsResult<T>,
+                "verbatim: Reactor::run() of a Task<Result<T>> or a Task<void>: stop() may end it");
+  if constexpr (std::is_void_v<T>) {
+    static_cast<void>(run_until_over(std::move(task)));
+  } else {
+    T outcome{std::unexpect, Error{.code = Errc::cancelled, .operation = "Reactor::run"}};
+    static_cast<void>(run_until_over([](Task<T> inner, T& out) -> Task<void> {
+      out = co_await std::move(inner);
+    }(std::move(task), outcome)));
+    return outcome;
+  }
+}
+
+}  // namespace verbatim

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// A channel among many that one thread drives: when it is stepped, and who goes on then.
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "channel/channel_state.hpp"
+#include "channel/slot_states.hpp"
+
+namespace verbatim::detail {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+Nanoseconds to_number(Clock::time_point time) noexcept {
+  if (time == Clock::time_point::max()) return kNever;
+  return static_cast<Nanoseconds>(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count());
+}
+Clock::time_point to_time(Nanoseconds number) noexcept {
+  return Clock::time_point{std::chrono::nanoseconds{number}};
+}
+
+}  // namespace
+
+Wakeups no_wakeups{};
+
+void look_earlier(ChannelCore& channel, Slot& slot) noexcept {
+  check(channel.wakeups != &no_wakeups, "co_await: the channel is on no Reactor");
+  whole(channel).look_by(slot);
+}
+
+Driving::Clockwork::Clockwork(ChannelState& of) noexcept
+    : Timer(
+          [](Timer& self) noexcept { static_cast<Clockwork&>(self).channel.look_at_deadlines(); }),
+      channel(of) {}
+
+Driving::LinkSource::LinkSource(ChannelState& of) noexcept
+    : EventSource{[](EventSource& self, std::uint32_t) noexcept {
+        ChannelState& told = static_cast<LinkSource&>(self).channel;
+        told.link_is_ready();
+        told.attend(to_time(told.core->wakeups.now));
+      }},
+      channel(of) {}
+
+void ChannelState::join_core() noexcept {
+  wakeups = &core->wakeups;
+  // The clock may be read a little late: an eighth more, so that no wait is over early.
+  const auto limit = static_cast<Nanoseconds>(options.timeout.count());
+  sends.patience = std::min(limit + limit / 8, kLongest);
+  receives.patience = kLongest;
+  driving.after = std::exchange(core->channels, this);
+  if (driving.after != nullptr) driving.after->driving.before = this;
+  core->timers.make_room(++core->channel_count);
+}
+
+void ChannelState::leave_core() noexcept {
+  link = Link{};
+  watch_link();
+  (driving.before != nullptr ? driving.before->driving.after : core->channels) = driving.after;
+  if (driving.after != nullptr) driving.after->driving.before = driving.before;
+  --core->channel_count;
+  if (!driving.is_troubled) return;
+  ChannelState** link_to = &core->troubled;
+  while (*link_to != this) link_to = &(*link_to)->driving.next_troubled;
+  *link_to = driving.next_troubled;
+}
+
+void ChannelState::be_attended() noexcept {
+  if (core->driver == nullptr || driving.is_troubled) return;
+  driving.is_troubled = true;
+  driving.next_troubled = std::exchange(core->troubled, this);
+  core->wakeups.attention = true;
+}
+
+void ChannelState::look_by(Slot& slot) noexcept {
+  if (is_parting()) {  // next_look stays: everybody comes here.
+    slot.state = SlotState::noticed;
+    core->timers.set(driving.timer, std::min(driving.timer.when, slot.deadline));
+    return;
+  }
+  next_look = slot.deadline;
+  set_timer();
+}
+
+void ChannelState::notice_sends() noexcept {
+  if (core->driver == nullptr) return;
+  next_look = kNever;
+  for (Slot& slot : slots_of(sends))
+    if (slot.state == SlotState::awaited) slot.state = SlotState::noticed;
+}
+
+/// The first of those that somebody waits for; null: nobody waits.
+const Slot* ChannelState::first_awaited() const noexcept {
+  const Slot* first = nullptr;
+  for (const Slot& slot : run)
+    if ((slot.state == SlotState::awaited || slot.state == SlotState::noticed) &&
+        (first == nullptr || slot.deadline < first->deadline))
+      first = &slot;
+  return first;
+}
+
+void ChannelState::set_timer() noexcept {
+  // From its end on nobody's own time counts.
+  Nanoseconds look = is_ending() ? kNever : next_look;
+  if (is_parting() && !is_ending())
+    if (const Slot* const first = first_awaited()) look = first->deadline;
+  core->timers.set(driving.timer, std::min(look, to_number(next_deadline())));
+}
+
+void ChannelState::look_at_deadlines() noexcept {
+  const Nanoseconds now = core->wakeups.now;
+  const Slot* const first = first_awaited();
+  next_look = first == nullptr || is_parting() ? kNever : first->deadline;
+  // What has arrived was filed before.
+  if (first != nullptr && first->deadline <= now && !is_ending())
+    begin_end(late("wait", awaits_receive(*first)));
+  attend(to_time(now));
+}
+
+void ChannelState::attend(Clock::time_point now) noexcept {
+  while (step(now)) {
+  }
+  if (is_over() && driving.is_left) {
+    ending.abandoned = true;
+    ending.parked =
+        static_cast<std::uint32_t>(std::ranges::count(run, SlotState::parked, &Slot::state));
+    core->timers.remove(driving.timer);
+    if (ending.parked == 0) delete this;  // Else who takes the last result does it.
+    return;
+  }
+  if (is_over()) next_look = kNever;
+  set_timer();
+  watch_link();
+}
+
+void ChannelState::watch_link() noexcept {
+  const short wanted = link_events();
+  const int fd = wanted != 0 ? link.fd() : -1;
+  Driving::LinkSource& source = driving.link;
+  if (core->driver == nullptr) return;
+  if (fd == source.fd && wanted == source.events) return;
+  Driver& driver = *core->driver;
+  if (source.fd >= 0 && source.fd != fd) {
+    driver.watch(driver, source, source.fd, source.events, 0);
+    source.events = 0;
+  }
+  if (fd >= 0) driver.watch(driver, source, fd, source.events, wanted);
+  source.fd = fd;
+  source.events = wanted;
+}
+
+void ChannelState::keep_link(Link met) noexcept {
+  link = std::move(met);
+  if (core->driver != nullptr) watch_link();
+}
+
+void ChannelState::leave_to_driver() noexcept {
+  driving.is_left = true;
+  notice_sends();
+  stop.reset();
+  const Clock::time_point now = Clock::now();
+  driving.left_end = end_of(options.flush_timeout, now);
+  attend(now);
+}
+
+bool ChannelState::step_left(Clock::time_point now) noexcept {
+  if (busy(sends) && now < driving.left_end) return false;
+  begin_end({.code = Errc::closed, .operation = "close"});
+  return true;
+}
+
+}  // namespace verbatim::detail
