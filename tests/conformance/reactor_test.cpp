@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Goal: many channels of one thread: whoever waits goes on when his operation is over, and nobody
+//       waits for a channel that has come to its end, or loses a buffer to it.
+// Method: pairs of channels on one reactor, and what a program may do wrong with them.
+#include "verbatim/reactor/reactor.hpp"
+
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstring>
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+#include "conformance/connected_channels.hpp"
+#include "support/throwing_contracts.hpp"
+
+namespace verbatim::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+class ReactorTest : public testing::Test {
+ protected:
+  [[nodiscard]] std::pair<Channel, Channel> connected(ChannelOptions options = {}) {
+    options.on = reactor;
+    options.max_sends = 15;
+    options.max_receives = 15;
+    return require(connect_pair(domain, options));
+  }
+  [[nodiscard]] Buffer memory(std::size_t bytes = 64) { return require(domain.allocate(bytes)); }
+
+  /// Sends back what comes, until the channel ends.
+  static Task<void> echo(Channel& channel, Buffer buffer, Error& end) {
+    for (;;) {
+      auto [received, result] = co_await channel.receive(std::move(buffer));
+      if (!result) {
+        end = result.error();
+        co_return;
+      }
+      auto [sent, went] =
+          co_await channel.send(std::move(received), {.length = *result->byte_count()});
+      if (!went) {
+        end = went.error();
+        co_return;
+      }
+      buffer = std::move(sent);
+    }
+  }
+  /// `count` numbers there and back; how many came back right.
+  static Task<Result<int>> ask(Channel& channel, Buffer out, Buffer in, int count) {
+    int right = 0;
+    for (int i = 0; i < count; ++i) {
+      std::memcpy(out.bytes().data(), &i, sizeof i);
+      auto receiving = channel.receive(std::move(in));
+      auto [sent, went] = co_await channel.send(std::move(out), {.length = sizeof i});
+      if (!went) co_return std::unexpected(went.error());
+      auto [answer, came] = co_await std::move(receiving);
+      if (!came) co_return std::unexpected(came.error());
+      int back = -1;
+      std::memcpy(&back, answer.bytes().data(), sizeof back);
+      right += back == i ? 1 : 0;
+      out = std::move(sent);
+      in = std::move(answer);
+    }
+    co_return right;
+  }
+
+  Context context = open_context();
+  ProtectionDomain domain = require(context.allocate_domain());
+  Reactor reactor = require(Reactor::create(domain));
+};
+
+TEST_F(ReactorTest, ManyChannelsTalkSideBySide) {
+  constexpr std::size_t kPairs = 32;
+  constexpr int kRounds = 50;
+  std::vector<std::pair<Channel, Channel>> pairs;
+  std::vector<Error> ends(kPairs);
+  std::vector<int> right(kPairs);
+  for (std::size_t i = 0; i < kPairs; ++i) pairs.push_back(connected());
+  const auto client = [](Task<Result<int>> asking, int& count, Channel& own) -> Task<void> {
+    const auto answered = co_await std::move(asking);
+    if (answered) count = *answered;
+    own.cancel();
+  };
+  for (std::size_t i = 0; i < kPairs; ++i) {
+    reactor.spawn(echo(pairs[i].second, memory(), ends[i]));
+    reactor.spawn(
+        client(ask(pairs[i].first, memory(), memory(), kRounds), right[i], pairs[i].second));
+  }
+  reactor.run();
+  for (std::size_t i = 0; i < kPairs; ++i) {
+    EXPECT_EQ(right[i], kRounds) << "pair " << i;
+    EXPECT_EQ(ends[i], Errc::cancelled) << "pair " << i << ": " << to_string(ends[i]);
+  }
+}
+
+TEST_F(ReactorTest, DeadlineEndsItsChannelAndNoOther) {
+  auto [left, right] = connected();
+  auto [one, other] = connected();
+  Error end;
+  reactor.spawn(echo(other, memory(), end));
+  const auto late = [](Channel& channel, Buffer buffer, bool& came_back, Error& why) -> Task<void> {
+    auto [back, result] = co_await wait_until(channel.receive(std::move(buffer)), 20ms);
+    came_back = static_cast<bool>(back);
+    if (!result) why = result.error();
+  };
+  bool came_back = false;
+  Error why;
+  reactor.spawn(late(left, memory(), came_back, why));
+  const auto answered = reactor.run(ask(one, memory(), memory(), 200));
+  ASSERT_TRUE(answered) << to_string(answered.error());
+  EXPECT_EQ(*answered, 200);
+  other.cancel();
+  reactor.run();
+  EXPECT_TRUE(came_back);
+  EXPECT_EQ(why, Errc::timed_out);
+  EXPECT_TRUE(left.cause());
+}
+
+TEST_F(ReactorTest, EverybodyWhoWaitsOnAChannelGetsItsEnd) {
+  auto [left, right] = connected();
+  std::vector<Error> whys(3);
+  const auto wait = [](Channel& channel, Buffer buffer, Deadline deadline,
+                       Error& why) -> Task<void> {
+    auto [back, result] = co_await wait_until(channel.receive(std::move(buffer)), deadline);
+    EXPECT_TRUE(back);
+    if (!result) why = result.error();
+  };
+  reactor.spawn(wait(left, memory(), kForever, whys[0]));
+  reactor.spawn(wait(left, memory(), 10ms, whys[1]));
+  reactor.spawn(wait(left, memory(), kForever, whys[2]));
+  reactor.run();
+  for (const Error& why : whys) EXPECT_EQ(why, Errc::timed_out) << to_string(why);
+}
+
+TEST_F(ReactorTest, ChannelDestroyedUnderAWaiterTellsIt) {
+  std::optional pair{connected()};
+  Error why;
+  const auto wait = [](Channel& channel, Buffer buffer, Error& end) -> Task<void> {
+    auto [back, result] = co_await channel.receive(std::move(buffer));
+    EXPECT_TRUE(back);
+    if (!result) end = result.error();
+  };
+  reactor.spawn(wait(pair->first, memory(), why));
+  const auto destroy = [](std::optional<std::pair<Channel, Channel>>& doomed) -> Task<void> {
+    doomed.reset();
+    co_return;
+  };
+  reactor.spawn(destroy(pair));
+  reactor.run();
+  EXPECT_EQ(why, Errc::closed) << to_string(why);
+}
+
+TEST_F(ReactorTest, CoroutineDestroyedInFlightLeavesItsBufferToTheDevice) {
+  auto [left, right] = connected();
+  {
+    Reactor other = std::move(reactor);
+    const auto wait = [](Channel& channel, Buffer buffer) -> Task<void> {
+      static_cast<void>(co_await channel.receive(std::move(buffer)));
+      ADD_FAILURE() << "went on after its end";
+    };
+    other.spawn(wait(right, memory()));
+  }
+  // The reactor is gone; its channels are not. The receive is still there, and takes the message.
+  EXPECT_TRUE(succeeds(left.send(memory()).wait().result));
+  while (right.dropped_messages() == 0) ASSERT_TRUE(right.poll());
+  reactor = require(Reactor::create(domain));
+}
+
+TEST_F(ReactorTest, ExceptionOfASpawnedTaskComesOutOfRun) {
+  const auto fail = []() -> Task<void> {
+    throw std::runtime_error("as intended");
+    co_return;
+  };
+  int slept = 0;
+  const auto sleep = [](Reactor& on, int& times) -> Task<void> {
+    co_await on.sleep(1ms);
+    ++times;
+  };
+  reactor.spawn(sleep(reactor, slept));
+  reactor.spawn(fail());
+  EXPECT_THROW(reactor.run(), std::runtime_error);
+  EXPECT_EQ(slept, 0);
+  reactor.run();
+  EXPECT_EQ(slept, 1);
+  const auto fail_later = [](Reactor& on) -> Task<Result<void>> {
+    co_await on.sleep(1ms);
+    throw std::runtime_error("as intended");
+  };
+  EXPECT_THROW(static_cast<void>(reactor.run(fail_later(reactor))), std::runtime_error);
+}
+
+TEST_F(ReactorTest, CancelFromAnotherThreadWakesASleeper) {
+  auto [left, right] = connected();
+  Error end;
+  reactor.spawn(echo(left, memory(), end));
+  std::jthread other{[canceller = left.canceller()] { canceller.cancel(); }};
+  reactor.run();
+  EXPECT_EQ(end, Errc::cancelled) << to_string(end);
+}
+
+TEST_F(ReactorTest, StopAndSubmitFromAnotherThread) {
+  std::thread::id ran{};
+  std::jthread other{[&] {
+    reactor.submit([&] {
+      ran = std::this_thread::get_id();
+      reactor.stop();
+    });
+  }};
+  const auto forever = [](Reactor& on) -> Task<Result<void>> {
+    co_await on.sleep(1h);
+    co_return Result<void>{};
+  };
+  const auto stopped = reactor.run(forever(reactor));
+  EXPECT_TRUE(fails_with(stopped, Errc::cancelled));
+  EXPECT_EQ(ran, std::this_thread::get_id());
+}
+
+TEST_F(ReactorTest, BlockingCallInsideACoroutineLosesNobodysCompletion) {
+  auto [left, right] = connected();
+  auto [one, other] = connected();
+  Error end;
+  reactor.spawn(echo(right, memory(), end));
+  reactor.spawn(echo(other, memory(), end));
+  const auto both = [](Channel& awaited, Channel& blocking, Buffer a, Buffer b,
+                       Buffer c) -> Task<Result<void>> {
+    auto receiving = awaited.receive(std::move(a));
+    auto sent = awaited.send(std::move(b));
+    if (auto done = blocking.send(std::move(c)).wait(); !done.result)
+      co_return std::unexpected(done.result.error());
+    if (auto done = co_await std::move(sent); !done.result)
+      co_return std::unexpected(done.result.error());
+    auto done = co_await std::move(receiving);
+    if (!done.result) co_return std::unexpected(done.result.error());
+    co_return Result<void>{};
+  };
+  EXPECT_TRUE(succeeds(reactor.run(both(left, one, memory(), memory(), memory()))));
+}
+
+TEST_F(ReactorTest, AwaitWithoutAReactorIsAProgrammingError) {
+  auto [left, right] = require(connect_pair(domain));
+  const ThrowingContracts contracts;
+  const auto wait = [](Channel& channel, Buffer buffer) -> Task<void> {
+    static_cast<void>(co_await channel.receive(std::move(buffer)));
+  };
+  EXPECT_DEATH(reactor.spawn(wait(left, memory())), "no Reactor");
+}
+
+TEST_F(ReactorTest, FirstOfSeveralIsToldAndTheOthersGoOn) {
+  auto [left, right] = connected();
+  const auto first = [](Channel& from, Channel& to, Buffer a, Buffer b,
+                        Buffer message) -> Task<Result<std::size_t>> {
+    auto never = from.receive(std::move(a));
+    auto soon = to.receive(std::move(b));
+    auto sending = from.send(std::move(message));
+    const std::size_t which = co_await when_any(never, soon);
+    EXPECT_FALSE(never.ready());
+    if (auto done = co_await std::move(soon); !done.result)
+      co_return std::unexpected(done.result.error());
+    if (auto done = co_await std::move(sending); !done.result)
+      co_return std::unexpected(done.result.error());
+    co_return which;
+  };
+  const auto which = reactor.run(first(left, right, memory(), memory(), memory()));
+  ASSERT_TRUE(which) << to_string(which.error());
+  EXPECT_EQ(*which, 1u);
+}
+
+TEST_F(ReactorTest, WaitsForADescriptorOrATime) {
+  const int fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+  ASSERT_GE(fd, 0);
+  const auto wait = [](Reactor& on, int descriptor) -> Task<Result<void>> {
+    EXPECT_FALSE(co_await on.readable(descriptor, 5ms));
+    const std::uint64_t one = 1;
+    EXPECT_EQ(::write(descriptor, &one, sizeof one), ssize_t{sizeof one});
+    EXPECT_TRUE(co_await on.readable(descriptor, 10s));
+    co_return Result<void>{};
+  };
+  EXPECT_TRUE(succeeds(reactor.run(wait(reactor, fd))));
+  ::close(fd);
+}
+
+TEST_F(ReactorTest, TagsComeOutOfALoopOfOnesOwn) {
+  auto [left, right] = connected();
+  auto receiving = right.receive(memory());
+  auto sending = left.send(memory());
+  int names[2] = {};
+  reactor.notify(receiving, &names[0]);
+  reactor.notify(sending, &names[1]);
+  std::vector<void*> seen;
+  pollfd watched{.fd = require(reactor.fd()), .events = POLLIN, .revents = 0};
+  while (seen.size() < 2) {
+    void* tags[4];
+    const std::size_t count = reactor.poll(tags);
+    seen.insert(seen.end(), tags, tags + count);
+    if (count == 0) ASSERT_GT(::poll(&watched, 1, 10'000), 0);
+  }
+  EXPECT_TRUE(succeeds(receiving.wait().result));
+  EXPECT_TRUE(succeeds(sending.wait().result));
+  EXPECT_NE(seen[0], seen[1]);
+}
+
+}  // namespace
+}  // namespace verbatim::test
