@@ -34,6 +34,7 @@
 #include "verbatim/reactor/pool.hpp"
 #include "verbatim/reactor/reactor.hpp"
 #include "verbatim/reactor/task.hpp"
+#include "verbatim/reactor/when_all.hpp"
 #include "verbatim/soft/fault_plan.hpp"
 #include "verbatim/soft/soft_device.hpp"
 #include "verbatim/verbs/access.hpp"
