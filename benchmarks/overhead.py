@@ -51,6 +51,10 @@ GATES = {
     "channel.scope": Gate(more_instructions=50),
     "channel.scope_each": Gate(more_instructions=105),
     "channel.batch": Gate(more_instructions=30, base="raw.batch"),
+    "async.send": Gate(more_instructions=225),
+    "async.send16": Gate(more_instructions=165),
+    "async.task": Gate(more_instructions=385),
+    "async.tags": Gate(more_instructions=220),
     "pool.take": Gate(instructions=50),  # and dropped again
     # The software device does all of the work here, so raw is no measure for it.
     "soft.inprocess": Gate(instructions=250),

@@ -45,7 +45,11 @@ void channel_scope(Fixture& fixture, long operations);
 void channel_scope_each(Fixture& fixture, long operations);
 void channel_detached(Fixture& fixture, long operations);  ///< In groups of 16.
 void channel_batch(Fixture& fixture, long operations);     ///< In groups of 16.
-void pool_take(Fixture& fixture, long operations);         ///< And dropped. Of several sizes.
+void async_send(Fixture& fixture, long operations);        ///< One coroutine.
+void async_send16(Fixture& fixture, long operations);      ///< 16 coroutines, each on a channel.
+void async_task(Fixture& fixture, long operations);        ///< A task of its own for each.
+void async_tags(Fixture& fixture, long operations);  ///< 16 in flight, for a loop of one's own.
+void pool_take(Fixture& fixture, long operations);   ///< And dropped. Of several sizes.
 
 [[noreturn]] VERBATIM_COLD void report(const Error& error);
 [[noreturn]] VERBATIM_COLD void report(const Completion& completion);

@@ -33,6 +33,10 @@ constexpr std::array kCases{
     Case{"channel.scope_each", "raw", &channel_scope_each},
     Case{"channel.detached", "raw", &channel_detached},
     Case{"channel.batch", "raw.batch", &channel_batch},
+    Case{"async.send", "raw", &async_send},
+    Case{"async.send16", "raw", &async_send16},
+    Case{"async.task", "raw", &async_task},
+    Case{"async.tags", "raw", &async_tags},
     Case{"pool.take", "raw", &pool_take},
     Case{"soft.inprocess", "raw", &soft_inprocess},
 };

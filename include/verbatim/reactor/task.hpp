@@ -13,9 +13,9 @@
 /// Threads:   one.
 #include <coroutine>
 #include <exception>
+#include <optional>
 #include <type_traits>
 #include <utility>
-#include <variant>
 
 #include "verbatim/base/check.hpp"
 #include "verbatim/reactor/detail/frame_pool.hpp"
@@ -47,7 +47,7 @@ struct PromiseBase {
   static Final final_suspend() noexcept { return {}; }
 };
 
-/// The outcome lives in the frame: nothing yet, a value, or an exception.
+/// The outcome lives in the frame.
 template <class T>
 struct Promise final : PromiseBase {
   static_assert(!std::is_reference_v<T>, "verbatim: a Task returns a value: a pointer, if need be");
@@ -55,16 +55,17 @@ struct Promise final : PromiseBase {
   Task<T> get_return_object() noexcept;
   template <class U>
   void return_value(U&& value) noexcept(std::is_nothrow_constructible_v<T, U>) {
-    outcome.template emplace<1>(std::forward<U>(value));
+    returned.emplace(std::forward<U>(value));
   }
-  void unhandled_exception() noexcept { outcome.template emplace<2>(std::current_exception()); }
+  void unhandled_exception() noexcept { thrown = std::current_exception(); }
   T take() {
-    if (outcome.index() == 2) [[unlikely]]
-      std::rethrow_exception(std::get<2>(outcome));
-    return std::move(*std::get_if<1>(&outcome));
+    if (thrown) [[unlikely]]
+      std::rethrow_exception(thrown);
+    return *std::move(returned);
   }
 
-  std::variant<std::monostate, T, std::exception_ptr> outcome{};
+  std::optional<T> returned{};  // And not a variant of both: -40 / -20.
+  std::exception_ptr thrown{};
 };
 template <>
 struct Promise<void> final : PromiseBase {
