@@ -29,7 +29,7 @@ namespace detail {
 
 /// What all coroutines of this library have in common.
 struct PromiseBase {
-  std::coroutine_handle<> continuation = std::noop_coroutine();
+  std::coroutine_handle<> continuation{};  ///< Who awaits it: set before it begins.
 
   static void* operator new(std::size_t bytes) { return FramePool::take(bytes); }
   static void operator delete(void* frame, std::size_t bytes) noexcept {
