@@ -45,7 +45,7 @@ class DomainThreads : public testing::Test {
     EXPECT_TRUE(holds(buffer.bytes(), seed));
   }
 
-  static constexpr ChannelOptions kSmall{.max_sends = 4, .max_receives = 4};
+  static inline const ChannelOptions kSmall{.max_sends = 4, .max_receives = 4};
   unsigned rounds = 60 * stress_factor();
   ProtectionDomain domain = require(open_context().allocate_domain());
 };

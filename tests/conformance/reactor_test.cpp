@@ -297,7 +297,9 @@ TEST_F(ReactorTest, TagsComeOutOfALoopOfOnesOwn) {
     void* tags[4];
     const std::size_t count = reactor.poll(tags);
     seen.insert(seen.end(), tags, tags + count);
-    if (count == 0) ASSERT_GT(::poll(&watched, 1, 10'000), 0);
+    if (count == 0) {
+      ASSERT_GT(::poll(&watched, 1, 10'000), 0);
+    }
   }
   EXPECT_TRUE(succeeds(receiving.wait().result));
   EXPECT_TRUE(succeeds(sending.wait().result));
