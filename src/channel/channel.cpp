@@ -32,13 +32,7 @@ detail::ChannelState& Channel::whole() const {
   return detail::whole(usable(std::source_location::current()));
 }
 
-void Channel::release(detail::ChannelCore& core) noexcept {
-  detail::ChannelState& state = detail::whole(core);
-  // Closed last, and also when results that were not taken keep the state: the peer may wait for
-  // us, and that tells it that we are gone.
-  const detail::Link link = std::move(state.link);
-  state.abandon();
-}
+void Channel::release(detail::ChannelCore& core) noexcept { detail::whole(core).abandon(); }
 
 Channel& Channel::operator=(Channel&& other) noexcept {
   if (this != &other) {
@@ -163,6 +157,10 @@ Result<std::size_t> Channel::poll() noexcept {
 
 Result<int> Channel::fd() noexcept {
   detail::ChannelState& state = whole();
+  if (state.core->driver != nullptr)
+    return std::unexpected(Error{.code = Errc::unsupported,
+                                 .operation = "Channel::fd",
+                                 .field = "the Reactor of the channel has one for all"});
   if (state.in_child()) return std::unexpected(*state.cause);
   if (state.watched.epoll.get() < 0) {
     detail::FileDescriptor epoll{epoll_create1(EPOLL_CLOEXEC)};
@@ -172,7 +170,7 @@ Result<int> Channel::fd() noexcept {
     detail::FileDescriptor timer{timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)};
     if (timer.get() < 0) return std::unexpected(os_failure("timerfd_create", errno));
     for (const int source :
-         {state.core->events.fd(), state.interrupt->fd, raised.get(), timer.get()}) {
+         {state.core->events.fd(), state.interrupt->waker->fd(), raised.get(), timer.get()}) {
       if (source < 0) continue;  // The system had none left: a cancel is seen by the next call.
       epoll_event wanted{.events = EPOLLIN, .data = {.fd = source}};
       if (epoll_ctl(epoll.get(), EPOLL_CTL_ADD, source, &wanted) != 0)

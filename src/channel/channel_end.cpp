@@ -69,7 +69,7 @@ void ChannelState::start_close(Deadline deadline) noexcept {
   if (cause && !leave.has_begun()) {
     // A peer that closed may wait for our word; one that is gone does not.
     if (*cause == Errc::peer_closed) static_cast<void>(link.say_done());
-    link = Link{};
+    drop_link();
     return;
   }
   leave.begin(end_of(deadline, now));
@@ -137,7 +137,7 @@ void ChannelState::conclude(bool stopped) noexcept {
   end_queue(sends);
   end_queue(receives);
   if (keepalive.slot != nullptr) forget(*keepalive.slot);
-  if (leave.has_begun()) link = Link{};  // Last: it tells the peer that we are gone.
+  if (leave.has_begun()) drop_link();  // Last: it tells the peer that we are gone.
   raise();
 }
 
@@ -278,6 +278,10 @@ bool ChannelState::finish_sends(Patience& patience) noexcept {
 void ChannelState::abandon() noexcept {
   check(open_scopes == 0, "Channel: destroyed inside its own scope");
   if (core->driver != nullptr && !borrows() && !in_child()) return leave_to_driver();
+  // Closed last, and also when results that were not taken keep the state: the peer may wait for
+  // us, and that tells it that we are gone.
+  stop_watching();
+  const Link last = std::move(link);
   Patience patience{*this, options.flush_timeout};
   static_cast<void>(finish_sends(patience));
   expire({.code = Errc::closed, .operation = "close"});

@@ -231,8 +231,11 @@ struct ChannelState final : ChannelCore, private ForkListener {
   void notice_sends() noexcept;
   /// From now on it tells of the peer's end.
   void keep_link(Link met) noexcept;
+  void drop_link() noexcept;
   /// Its timer has come due.
   void look_at_deadlines() noexcept;
+  /// Nobody drives it any more: its own calls do. If its owner is gone, it ends now.
+  void part_from_driver() noexcept;
 
   // The end: see channel_end.cpp.
   [[nodiscard]] bool is_over() const noexcept { return ending.stage == Ending::Stage::over; }
@@ -262,6 +265,7 @@ struct ChannelState final : ChannelCore, private ForkListener {
   [[nodiscard]] const Slot* first_awaited() const noexcept;
   void set_timer() noexcept;
   void watch_link() noexcept;
+  void stop_watching() noexcept;
   void join_core() noexcept;
   void leave_core() noexcept;
   /// As abandon(), but nobody waits.

@@ -18,6 +18,7 @@
 
 #include "channel/slab.hpp"
 #include "channel/timer_heap.hpp"
+#include "channel/waker.hpp"
 #include "verbatim/base/error.hpp"
 #include "verbatim/channel/detail/event_source.hpp"
 #include "verbatim/channel/detail/file_descriptor.hpp"
@@ -62,8 +63,7 @@ class CompletionCore {
   // Of who drives many channels.
   Driver* driver = nullptr;  ///< Null: each channel is driven by its own calls.
   Wakeups wakeups{};
-  std::shared_ptr<FileDescriptor>
-      waker{};                       ///< An eventfd that ends its sleep; of its channels, too.
+  std::shared_ptr<Waker> waker{};    ///< Ends its sleep; of its channels, too.
   ChannelState* troubled = nullptr;  ///< To be stepped: work of theirs failed or was given back.
   ChannelState* channels = nullptr;
   std::size_t channel_count = 0;

@@ -54,9 +54,21 @@ void ChannelState::join_core() noexcept {
   core->timers.make_room(++core->channel_count);
 }
 
+void ChannelState::part_from_driver() noexcept {
+  if (driving.is_left) {  // Nobody else sees it end.
+    expire({.code = Errc::closed, .operation = "close"});
+    attend(Clock::now());
+    return;
+  }
+  leave_core();
+}
+
 void ChannelState::leave_core() noexcept {
-  link = Link{};
-  watch_link();
+  if (!is_driven()) return;
+  stop_watching();
+  core->timers.remove(driving.timer);
+  wakeups = &no_wakeups;
+  next_look = kNever;
   (driving.before != nullptr ? driving.before->driving.after : core->channels) = driving.after;
   if (driving.after != nullptr) driving.after->driving.before = driving.before;
   --core->channel_count;
@@ -64,6 +76,7 @@ void ChannelState::leave_core() noexcept {
   ChannelState** link_to = &core->troubled;
   while (*link_to != this) link_to = &(*link_to)->driving.next_troubled;
   *link_to = driving.next_troubled;
+  driving.is_troubled = false;
 }
 
 void ChannelState::be_attended() noexcept {
@@ -125,7 +138,8 @@ void ChannelState::attend(Clock::time_point now) noexcept {
     ending.abandoned = true;
     ending.parked =
         static_cast<std::uint32_t>(std::ranges::count(run, SlotState::parked, &Slot::state));
-    core->timers.remove(driving.timer);
+    drop_link();  // Last: it tells the peer that we are gone.
+    leave_core();
     if (ending.parked == 0) delete this;  // Else who takes the last result does it.
     return;
   }
@@ -141,13 +155,23 @@ void ChannelState::watch_link() noexcept {
   if (core->driver == nullptr) return;
   if (fd == source.fd && wanted == source.events) return;
   Driver& driver = *core->driver;
-  if (source.fd >= 0 && source.fd != fd) {
-    driver.watch(driver, source, source.fd, source.events, 0);
-    source.events = 0;
-  }
+  if (source.fd != fd) stop_watching();
   if (fd >= 0) driver.watch(driver, source, fd, source.events, wanted);
   source.fd = fd;
   source.events = wanted;
+}
+
+void ChannelState::stop_watching() noexcept {
+  Driving::LinkSource& source = driving.link;
+  if (source.fd >= 0 && core->driver != nullptr)
+    core->driver->watch(*core->driver, source, source.fd, source.events, 0);
+  source.fd = -1;
+  source.events = 0;
+}
+
+void ChannelState::drop_link() noexcept {
+  stop_watching();
+  link = Link{};
 }
 
 void ChannelState::keep_link(Link met) noexcept {

@@ -2,26 +2,21 @@
 #pragma once
 /// \file How another thread interrupts a channel: no post fits any more for one that works, a file
 /// descriptor for one that sleeps.
-#include <sys/eventfd.h>
-#include <unistd.h>
-
-#include <atomic>
-#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <utility>
 
 #include "channel/channel_state.hpp"
+#include "channel/waker.hpp"
 
 namespace verbatim::detail {
 
 /// Shared with who may interrupt: it outlives the channel.
 struct Interrupt {
   /// `shared`: wakes who drives many channels; null: it has one of its own.
-  explicit Interrupt(std::shared_ptr<FileDescriptor> shared)
-      : file(shared ? std::move(shared)
-                    : std::make_shared<FileDescriptor>(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK))),
-        fd(file->get()) {}
+  explicit Interrupt(std::shared_ptr<Waker> shared)
+      : is_shared(shared != nullptr),
+        waker(shared ? std::move(shared) : std::make_shared<Waker>()) {}
   Interrupt(const Interrupt&) = delete;
   Interrupt& operator=(const Interrupt&) = delete;
 
@@ -31,17 +26,15 @@ struct Interrupt {
     channel->interrupted.store(true);
     channel->end_of_message.store(0);
     channel->end_of_elements.store(0);
-    const std::uint64_t one = 1;
-    // A full counter has woken the sleeper already.
-    if (fd >= 0 && write(fd, &one, sizeof one) < 0) return;
+    waker->interrupted.store(true);
+    waker->wake();
   }
   void reset() noexcept {
     {
       const std::lock_guard lock{mutex};
       if (channel != nullptr) channel->interrupted.store(false);  // First: what comes then counts.
     }
-    std::uint64_t count = 0;
-    if (fd >= 0 && read(fd, &count, sizeof count) < 0) count = 0;  // Nothing was there.
+    if (!is_shared) waker->clear();  // Else it may be of others, too.
   }
   /// Posts are held against what the queue pair takes, unless somebody was faster.
   void admit() noexcept {
@@ -57,8 +50,8 @@ struct Interrupt {
 
   std::mutex mutex;
   ChannelState* channel = nullptr;
-  const std::shared_ptr<FileDescriptor> file;
-  const int fd;  ///< -1 if the system has none left: a sleeper then looks after at most kNap.
+  const bool is_shared;
+  const std::shared_ptr<Waker> waker;
 };
 
 }  // namespace verbatim::detail

@@ -46,13 +46,15 @@ void Patience::sleep(Clock::time_point until) noexcept {
   const auto left = std::max(until - Clock::now(), Clock::duration::zero());
   const timespec time = to_timespec(left);
   // Who ends the channel has heeded the interrupt. poll(2) passes over negative descriptors.
-  const int interrupt = channel_.cause ? -1 : channel_.interrupt->fd;
+  const int interrupt = channel_.cause || ignores_waker_ ? -1 : channel_.interrupt->waker->fd();
   const short wanted = channel_.link_events();
   pollfd sources[] = {
       {.fd = core.events.fd(), .events = POLLIN, .revents = 0},
       {.fd = interrupt, .events = POLLIN, .revents = 0},
       {.fd = wanted != 0 ? channel_.link.fd() : -1, .events = wanted, .revents = 0}};
   if (ppoll(sources, std::size(sources), &time, nullptr) <= 0) return;
+  // It was for the Reactor, which hears of it later: do not wake for it again and again.
+  if (sources[1].revents != 0 && channel_.interrupt->is_shared) ignores_waker_ = true;
   if (sources[2].revents != 0) channel_.link_is_ready();
   if (sources[0].revents == 0) return;
   // Takes and acknowledges. If it cannot, the next sleep is shorter, and no more than that.

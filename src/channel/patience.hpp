@@ -50,6 +50,7 @@ class Patience {
   Clock::time_point end_;
   Clock::time_point now_{};
   unsigned busy_turns_ = 0;
+  bool ignores_waker_ = false;
 };
 
 }  // namespace verbatim::detail

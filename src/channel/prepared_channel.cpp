@@ -114,7 +114,7 @@ ChannelState::ChannelState(const ChannelOptions& chosen, ProtectionDomain in,
 }
 
 ChannelState::~ChannelState() {
-  if (is_driven()) leave_core();
+  leave_core();
   if (watched.raised.get() >= 0) Raw::unwatch_events(core->context, watched.raised.get());
   interrupt->detach();
   queue_pair.reset();
@@ -259,7 +259,7 @@ Result<PreparedChannel> Channel::recycle() && {
   for (detail::OperationQueue* queue : {&state.sends, &state.receives})
     detail::lay_out(state, *queue, queue->first, queue->count);
   state.stop.reset();
-  state.link = detail::Link{};
+  state.drop_link();
   state.leave = {};
   state.interrupt->reset();
   state.end_of_message.store(0);  // Until it is connected.

@@ -42,7 +42,7 @@ bool ChannelState::is_timed() const noexcept {
 }
 
 short ChannelState::link_events() const noexcept {
-  if (cause || link.state() == LinkState::none) return 0;
+  if (cause || driving.is_left || link.state() == LinkState::none) return 0;
   if (leave.has_begun()) return leave.wanted();
   // What has told the peer's end stays readable: from then on the clock counts.
   return ending.peer_gone == Clock::time_point{} ? POLLIN : 0;

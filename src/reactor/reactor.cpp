@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #include "verbatim/reactor/reactor.hpp"
 
+#include <fcntl.h>
 #include <sched.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <string>
 #include <utility>
 
 #include "base/relax_processor.hpp"
 #include "channel/channel_state.hpp"
 #include "reactor/reactor_state.hpp"
+#include "verbatim/base/check.hpp"
 #include "verbatim/base/log.hpp"
 #include "verbatim/base/try.hpp"
 #include "verbatim/verbs/detail/access.hpp"
@@ -25,15 +26,29 @@ using Clock = std::chrono::steady_clock;
 
 /// From here on a look in vain gives the processor away: whoever has something for us may need it.
 constexpr std::uint64_t kYieldAfter = 2000;
+/// Of one poll(): a busy reactor leaves the rest to the next, so that others of the loop have a
+/// turn.
+constexpr std::size_t kMostLooks = 64;
 /// While it is busy, other descriptors are looked at once in so many turns.
 constexpr std::uint64_t kLookAround = 64;
 
 std::uint64_t clock_now() noexcept {
   return static_cast<std::uint64_t>(Clock::now().time_since_epoch().count());
 }
-void clear(int eventfd) noexcept {
-  std::uint64_t count = 0;
-  if (::read(eventfd, &count, sizeof count) < 0) count = 0;  // Nothing was there.
+std::uint64_t in_nanoseconds(std::chrono::nanoseconds time) noexcept {
+  return static_cast<std::uint64_t>(std::max<std::int64_t>(time.count(), 0));
+}
+/// Not of the channel's own.
+Nanoseconds end_of(Deadline deadline) noexcept {
+  switch (deadline.kind()) {
+    case Deadline::Kind::relative:
+      return std::min(clock_now() + static_cast<Nanoseconds>(deadline.limit().count()), kLongest);
+    case Deadline::Kind::absolute:
+      return static_cast<Nanoseconds>(deadline.when().time_since_epoch().count());
+    case Deadline::Kind::own:
+    case Deadline::Kind::never: break;
+  }
+  return kLongest;
 }
 
 Root make_root(ReactorState&, Task<void> task) { co_await std::move(task); }
@@ -82,63 +97,61 @@ ReactorState::ReactorState(std::shared_ptr<CompletionCore> on, const ReactorOpti
                           ReactorState& reactor = static_cast<Signal&>(self).reactor;
                           [[maybe_unused]] const auto taken =
                               reactor.core->events.wait(std::chrono::nanoseconds{0});
-                          reactor.is_armed_ = false;
                         }),
       woken_(*this,
              [](EventSource& self, std::uint32_t) noexcept {
                ReactorState& reactor = static_cast<Signal&>(self).reactor;
-               clear(reactor.core->waker->get());
+               reactor.core->waker->clear();
                reactor.take_submitted();
-               reactor.attend_all();  // Somebody may have cancelled one.
+               if (reactor.core->waker->interrupted.exchange(false)) reactor.attend_all();
              }),
       device_said_(*this,
                    [](EventSource& self, std::uint32_t) noexcept {
                      ReactorState& reactor = static_cast<Signal&>(self).reactor;
-                     clear(reactor.device_events.get());
+                     reactor.device_events.clear();
                      reactor.attend_all();
                    }),
-      spin_(static_cast<std::uint64_t>(std::max<std::int64_t>(chosen.spin.count(), 0))) {}
+      warn_after_(in_nanoseconds(chosen.warn)),
+      spin_(in_nanoseconds(chosen.spin)) {}
 
 Result<void> ReactorState::open() {
   core->wakeups.now = clock_now();
-  core->waker = std::make_shared<FileDescriptor>(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  core->waker = std::make_shared<Waker>();
   epoll = FileDescriptor{epoll_create1(EPOLL_CLOEXEC)};
-  device_events = FileDescriptor{eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
-  if (core->waker->get() < 0 || epoll.get() < 0 || device_events.get() < 0)
+  if (core->waker->fd() < 0 || epoll.get() < 0 || device_events.fd() < 0)
     return std::unexpected(os_failure("Reactor::create", errno));
-  watch_source(completions_came_, core->events.fd(), 0, EPOLLIN);
-  watch_source(woken_, core->waker->get(), 0, EPOLLIN);
-  watch_source(device_said_, device_events.get(), 0, EPOLLIN);
-  Raw::watch_events(core->context, device_events.get());
+  for (const auto& [source, fd] :
+       {std::pair{&completions_came_, core->events.fd()}, std::pair{&woken_, core->waker->fd()},
+        std::pair{&device_said_, device_events.fd()}})
+    if (const int failed = watch_source(*source, fd, 0, EPOLLIN))
+      return std::unexpected(os_failure("Reactor::create", failed));
+  Raw::watch_events(core->context, device_events.fd());
   core->driver = this;
   return {};
 }
 
 ReactorState::~ReactorState() {
+  if (core->driver == nullptr) return;  // It could not be opened.
+  check(inside.load(std::memory_order_relaxed) == 0,
+        "Reactor: destroyed by one of its own coroutines, or while a thread is in it");
   while (roots != nullptr) {
     Root::promise_type& root = *roots;
     root.leave();
     handle_of(root).destroy();
   }
-  if (device_events.get() >= 0) Raw::unwatch_events(core->context, device_events.get());
+  Raw::unwatch_events(core->context, device_events.fd());
+  while (core->channels != nullptr) core->channels->part_from_driver();
   core->driver = nullptr;
 }
 
-void ReactorState::watch_source(EventSource& source, int fd, std::uint32_t before,
-                                std::uint32_t events) noexcept {
+int ReactorState::watch_source(EventSource& source, int fd, std::uint32_t before,
+                               std::uint32_t events) noexcept {
   epoll_event wanted{.events = events, .data = {.ptr = &source}};
   const int change = before == 0 ? EPOLL_CTL_ADD : events == 0 ? EPOLL_CTL_DEL : EPOLL_CTL_MOD;
   if (events == 0)
     for (epoll_event& each : left_)  // It may be gone before its turn.
       if (each.data.ptr == &source) each.data.ptr = nullptr;
-  if (epoll_ctl(epoll.get(), change, fd, &wanted) != 0 && events != 0)
-    log(LogLevel::warning, "a Reactor cannot watch a descriptor (epoll_ctl)");
-}
-
-void ReactorState::wake_up() const noexcept {
-  const std::uint64_t one = 1;
-  // A full counter is readable already.
-  if (::write(core->waker->get(), &one, sizeof one) < 0) return;
+  return epoll_ctl(epoll.get(), change, fd, &wanted) == 0 ? 0 : errno;
 }
 
 bool ReactorState::look() noexcept {
@@ -148,7 +161,7 @@ bool ReactorState::look() noexcept {
   if (count > 0) [[likely]] {
     idle_since_ = 0;
     if (++busy_turns_ % kLookAround == 0) [[unlikely]] {
-      core->wakeups.now = clock_now();
+      read_clock();
       run_timers();
       look_around(0);
     }
@@ -171,13 +184,29 @@ void ReactorState::settle() noexcept {
   } while (core->wakeups.attention);
 }
 
+/// Between two readings there is at most one look in vain, or kLookAround that were not.
+void ReactorState::read_clock() noexcept {
+  const std::uint64_t now = clock_now();
+  const std::uint64_t since = now - std::exchange(core->wakeups.now, now);
+  // Who was elsewhere meanwhile kept nobody waiting in here.
+  const bool was_inside = !std::exchange(was_outside_, false);
+  if (since < warn_after_ || now < next_warning_ || !was_inside) [[likely]]
+    return;
+  next_warning_ = now + 1'000'000'000;
+  const std::string text = "a Reactor did not look at its channels for " +
+                           std::to_string(since / 1'000'000) +
+                           " ms: a coroutine computes or blocks, and all others wait";
+  log(LogLevel::warning, text);
+}
+
 bool ReactorState::be_idle(int count) noexcept {
-  if (count < 0)
+  is_broken_ = count < 0;
+  if (is_broken_)
     for (ChannelState* each = core->channels; each != nullptr; each = each->driving.after)
       if (!each->is_over()) each->end_at_once(core->broken());
   // The clock is dearer than a look.
   if (count == 0 && idle_since_ != 0 && ++idle_turns_ % 4 != 0) return false;
-  core->wakeups.now = clock_now();
+  read_clock();
   run_timers();
   if (core->wakeups.attention) {
     settle();
@@ -248,14 +277,15 @@ void ReactorState::pause() noexcept {
   if (!sleep()) return;
   idle_since_ = 0;
   // A sleep that was shorter than we may spin was dearer than spinning.
-  const auto most = static_cast<std::uint64_t>(std::max<std::int64_t>(options.spin.count(), 0));
+  const std::uint64_t most = in_nanoseconds(options.spin);
   spin_ = core->wakeups.now - before < 4 * most
               ? std::min(most, std::max<std::uint64_t>(2 * spin_, 1000))
               : spin_ / 2;
 }
 
 bool ReactorState::sleep() noexcept {
-  if (!core->completions.arm()) return false;
+  // A queue that is broken has nothing to tell; timers and descriptors have.
+  if (!core->completions.arm() && !is_broken_) return false;
   if (look()) return false;  // It came between the last look and the arming.
   const std::uint64_t first = core->timers.first();
   int milliseconds = -1;
@@ -271,65 +301,109 @@ bool ReactorState::sleep() noexcept {
 std::size_t ReactorState::arm() noexcept {
   std::size_t count = 0;
   look_around(0);  // Takes an event that is there: only then the next one is raised.
-  is_armed_ = core->completions.arm().has_value();
-  while (look()) ++count;
+  static_cast<void>(core->completions.arm());
+  while (count < kMostLooks && look()) ++count;
+  was_outside_ = true;
   return count;
 }
 
 bool ReactorState::run(const bool* over) {
-  while (over != nullptr ? !*over : roots != nullptr) {
-    if (!look()) pause();
+  const Visit visit{*this};
+  was_outside_ = true;
+  for (;;) {
     if (thrown) std::rethrow_exception(std::exchange(thrown, nullptr));
-    if (is_stopped.exchange(false)) return false;
+    if (is_stopped.load(std::memory_order_relaxed) && is_stopped.exchange(false)) return false;
+    if (over != nullptr ? *over : roots == nullptr) return true;
+    if (!look()) pause();
   }
-  if (thrown) std::rethrow_exception(std::exchange(thrown, nullptr));
-  return true;
 }
+
+std::size_t ReactorState::poll() {
+  const Visit visit{*this};
+  std::size_t count = 0;
+  while (count < kMostLooks && look()) ++count;
+  if (count < kMostLooks) count += arm();
+  if (count >= kMostLooks) core->waker->wake();  // There may be more: fd() says so.
+  return count;
+}
+
+std::size_t ReactorState::poll(std::span<void*> out) {
+  const Visit visit{*this};
+  tags.begin(out);
+  for (std::size_t looks = 0; tags.count(out) == 0; ++looks) {
+    if (looks == kMostLooks) {
+      core->waker->wake();
+      break;
+    }
+    if (look()) continue;
+    if (arm() == 0) break;
+  }
+  const std::size_t count = tags.count(out);
+  tags.end();
+  return count;
+}
+
+ReactorState::Visit::Visit(ReactorState& reactor) : reactor_(reactor) {
+  const std::uintptr_t self = this_thread();
+  const std::uintptr_t other = reactor.inside.load(std::memory_order_relaxed);
+  check(other != self, "Reactor: run() or poll() from inside one of its own coroutines");
+  check(other == 0, "Reactor: two threads at once");
+  reactor.inside.store(self, std::memory_order_relaxed);
+}
+ReactorState::Visit::~Visit() { reactor_.inside.store(0, std::memory_order_relaxed); }
 
 // ---- Times and descriptors
 // --------------------------------------------------------------------------
 
 std::uint64_t end_of_wait(const ChannelCore& channel, const Slot& slot,
                           Deadline deadline) noexcept {
-  switch (deadline.kind()) {
-    case Deadline::Kind::own: return channel.wakeups->now + slot.queue->patience;
-    case Deadline::Kind::relative:
-      return clock_now() + static_cast<std::uint64_t>(deadline.limit().count());
-    case Deadline::Kind::absolute:
-      return static_cast<std::uint64_t>(deadline.when().time_since_epoch().count());
-    case Deadline::Kind::never: break;
-  }
-  return kLongest;
+  if (deadline.kind() == Deadline::Kind::own) return channel.wakeups->now + slot.queue->patience;
+  return end_of(deadline);
 }
 
-EventAwaiter::EventAwaiter(ReactorState& reactor, int descriptor, Deadline deadline) noexcept
+EventAwaiter::EventAwaiter(ReactorState& reactor, int descriptor, std::uint32_t events,
+                           Deadline deadline) noexcept
     : EventSource{[](EventSource& self, std::uint32_t) noexcept {
+        static_cast<EventAwaiter&>(self).go_on();
+      }},
+      Timer{[](Timer& self) noexcept {
         auto& event = static_cast<EventAwaiter&>(self);
-        event.is_ready_ = true;
+        event.result_ = std::unexpected(Error{
+            .code = Errc::timed_out, .operation = "Reactor::readable", .field = "descriptor"});
         event.go_on();
       }},
-      Timer{[](Timer& self) noexcept { static_cast<EventAwaiter&>(self).go_on(); }},
       reactor_(reactor),
       descriptor_(descriptor),
+      events_(events),
       deadline_(deadline) {}
 
 EventAwaiter::~EventAwaiter() {
   if (waiting_) leave();
 }
 
-void EventAwaiter::await_suspend(std::coroutine_handle<> waiting) noexcept {
+bool EventAwaiter::await_suspend(std::coroutine_handle<> waiting) noexcept {
+  if (events_ != 0 && !watch()) return false;
   waiting_ = waiting;
-  if (descriptor_ >= 0) reactor_.watch_source(*this, descriptor_, 0, EPOLLIN);
-  if (deadline_.kind() == Deadline::Kind::relative)
-    reactor_.core->timers.set(*this,
-                              clock_now() + static_cast<std::uint64_t>(deadline_.limit().count()));
-  else if (deadline_.kind() == Deadline::Kind::absolute)
-    reactor_.core->timers.set(
-        *this, static_cast<std::uint64_t>(deadline_.when().time_since_epoch().count()));
+  const Nanoseconds end = end_of(deadline_);
+  if (end < kLongest) reactor_.core->timers.set(*this, end);
+  return true;
+}
+
+bool EventAwaiter::watch() noexcept {
+  int failed = reactor_.watch_source(*this, descriptor_, 0, events_);
+  if (failed == EEXIST) {  // Another coroutine waits for it, too.
+    duplicate_ = FileDescriptor{fcntl(descriptor_, F_DUPFD_CLOEXEC, 0)};
+    descriptor_ = duplicate_.get();
+    failed = descriptor_ < 0 ? errno : reactor_.watch_source(*this, descriptor_, 0, events_);
+  }
+  // One that cannot be waited for, as a file, is always ready.
+  if (failed != 0 && failed != EPERM)
+    result_ = std::unexpected(os_failure("Reactor::readable", failed));
+  return failed == 0;
 }
 
 void EventAwaiter::leave() noexcept {
-  if (descriptor_ >= 0) reactor_.watch_source(*this, descriptor_, EPOLLIN, 0);
+  if (events_ != 0) reactor_.watch_source(*this, descriptor_, events_, 0);
   reactor_.core->timers.remove(*this);
 }
 
@@ -342,9 +416,24 @@ void EventAwaiter::go_on() noexcept {
 // -------------------------------------------------------------------------------------------
 
 ReactorState::Tags::Tags() noexcept
-    : Waiter{[](Waiter& self, Slot& slot) noexcept {
-        static_cast<Tags&>(self).finished.push_back(slot.tag);
-      }} {}
+    : Waiter{[](Waiter& self, Slot& slot) noexcept { static_cast<Tags&>(self).add(slot.tag); }} {}
+
+void ReactorState::Tags::add(void* tag) {
+  if (next_ != end_) [[likely]]
+    *next_++ = tag;
+  else
+    waiting_.push_back(tag);
+}
+
+void ReactorState::Tags::begin(std::span<void*> out) noexcept {
+  next_ = out.data();
+  end_ = next_ + out.size();
+  if (waiting_.empty()) [[likely]]
+    return;
+  const std::size_t count = std::min(out.size(), waiting_.size());
+  next_ = std::copy_n(waiting_.begin(), count, next_);
+  waiting_.erase(waiting_.begin(), waiting_.begin() + static_cast<std::ptrdiff_t>(count));
+}
 
 }  // namespace detail
 
@@ -386,49 +475,43 @@ bool Reactor::run_until_over(Task<void> task) {
 }
 
 void Reactor::spawn(Task<void> task) {
+  const std::uintptr_t inside = state_->inside.load(std::memory_order_relaxed);
+  check(inside == 0 || inside == detail::ReactorState::this_thread(),
+        "Reactor::spawn(): another thread is in the reactor; submit() is for any thread");
   detail::handle_of(*detail::make_root(*state_, std::move(task)).promise).resume();
 }
 
-std::size_t Reactor::poll() {
-  std::size_t count = 0;
-  while (state_->look()) ++count;
-  return count + state_->arm();
-}
-
+std::size_t Reactor::poll() { return state_->poll(); }
 std::size_t Reactor::poll(std::span<void*> out) {
-  std::vector<void*>& finished = state_->tags.finished;
-  std::size_t& taken = state_->tags.taken;
-  if (taken == finished.size() && !state_->look()) state_->arm();
-  const std::size_t count = std::min(out.size(), finished.size() - taken);
-  std::copy_n(finished.begin() + static_cast<std::ptrdiff_t>(taken), count, out.begin());
-  taken += count;
-  if (taken == finished.size()) {
-    finished.clear();
-    taken = 0;
-  }
-  return count;
+  check(!out.empty(), "Reactor::poll(): no room for a single tag");
+  return state_->poll(out);
 }
 
 void Reactor::tell(detail::ChannelCore& channel, detail::Slot& slot, bool is_to_come, void* tag,
                    Deadline deadline) {
   if (!is_to_come) {
-    state_->tags.finished.push_back(tag);
+    state_->tags.add(tag);
+    state_->core->waker->wake();  // Nothing else tells fd() of it.
     return;
   }
   slot.tag = tag;
   wake_at_end(channel, slot, detail::as_waiter(state_->tags), end_of_wait(channel, slot, deadline));
 }
 
-Result<int> Reactor::fd() {
-  VERBATIM_TRY(state_->core->completions.arm());
+int Reactor::fd() noexcept {
+  // What has come before counts, too: the first poll() arms.
+  if (!std::exchange(state_->has_shown_fd, true)) state_->core->waker->wake();
   return state_->epoll.get();
 }
 
-detail::EventAwaiter Reactor::sleep(std::chrono::nanoseconds time) noexcept {
-  return {*state_, -1, Deadline{time}};
+detail::SleepAwaiter Reactor::sleep(std::chrono::nanoseconds time) noexcept {
+  return {*state_, -1, 0, Deadline{time}};
 }
 detail::EventAwaiter Reactor::readable(int descriptor, Deadline deadline) noexcept {
-  return {*state_, descriptor, deadline};
+  return {*state_, descriptor, EPOLLIN, deadline};
+}
+detail::EventAwaiter Reactor::writable(int descriptor, Deadline deadline) noexcept {
+  return {*state_, descriptor, EPOLLOUT, deadline};
 }
 
 Task<Result<Connection>> Reactor::accept(const Listener& listener, Deadline deadline) {
@@ -436,15 +519,18 @@ Task<Result<Connection>> Reactor::accept(const Listener& listener, Deadline dead
     auto met = listener.try_accept();
     if (!met) co_return std::unexpected(met.error());
     if (*met) co_return std::move(**met);
-    if (!co_await readable(listener.fd(), deadline))
-      co_return std::unexpected(
-          Error{.code = Errc::timed_out, .operation = "accept", .field = "connection"});
+    if (const auto ready = co_await readable(listener.fd(), deadline); !ready) {
+      Error error = ready.error();
+      error.operation = "accept";
+      if (error == Errc::timed_out) error.field = "connection";
+      co_return std::unexpected(error);
+    }
   }
 }
 
 void Reactor::stop() noexcept {
   state_->is_stopped = true;
-  state_->wake_up();
+  state_->core->waker->wake();
 }
 
 void Reactor::submit(std::function<void()> work) {
@@ -452,7 +538,7 @@ void Reactor::submit(std::function<void()> work) {
     const std::lock_guard lock{state_->mutex};
     state_->submitted.push_back(std::move(work));
   }
-  state_->wake_up();
+  state_->core->waker->wake();
 }
 
 }  // namespace verbatim

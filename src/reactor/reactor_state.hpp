@@ -58,30 +58,61 @@ struct ReactorState final : Driver {
   std::size_t arm() noexcept;
   /// Until `over`, or, without it, until no coroutine is left. False: stopped.
   bool run(const bool* over);
-  void watch_source(EventSource& source, int fd, std::uint32_t before,
-                    std::uint32_t events) noexcept;
-  void wake_up() const noexcept;
+  /// Up to kMostLooks, and then it is armed, or fd() is readable.
+  std::size_t poll();
+  std::size_t poll(std::span<void*> out);
+  /// 0, or why epoll would not.
+  int watch_source(EventSource& source, int fd, std::uint32_t before,
+                   std::uint32_t events) noexcept;
+  [[nodiscard]] static std::uintptr_t this_thread() noexcept {
+    return reinterpret_cast<std::uintptr_t>(__builtin_thread_pointer());
+  }
 
   const std::shared_ptr<CompletionCore> core;
   const ReactorOptions options;
   FileDescriptor epoll{};
-  FileDescriptor device_events{};
+  Waker device_events{};
   Root::promise_type* roots = nullptr;
   std::exception_ptr thrown{};  ///< Out of a spawned task, until run() throws it.
 
   /// Tags of what is over, for poll().
-  struct Tags final : Waiter {
+  class Tags final : public Waiter {
+   public:
     Tags() noexcept;
-    std::vector<void*> finished{};
-    std::size_t taken = 0;
+    /// From now on they go to `out`, those first that wait.
+    void begin(std::span<void*> out) noexcept;
+    void end() noexcept { next_ = end_ = nullptr; }
+    [[nodiscard]] std::size_t count(std::span<void*> out) const noexcept {
+      return static_cast<std::size_t>(next_ - out.data());
+    }
+    void add(void* tag);
+
+   private:
+    void** next_ = nullptr;
+    void** end_ = nullptr;
+    std::vector<void*> waiting_{};  ///< Those that found no room.
   } tags{};
+  bool has_shown_fd = false;
+  std::atomic<std::uintptr_t> inside{0};  ///< The thread that is in run() or poll().
 
   std::atomic<bool> is_stopped{false};
   std::mutex mutex{};
   std::vector<std::function<void()>> submitted{};
 
  private:
+  /// One thread, and not from inside one of its coroutines: a programming error, if seen.
+  class Visit {
+   public:
+    explicit Visit(ReactorState& reactor);
+    ~Visit();
+    Visit(const Visit&) = delete;
+    Visit& operator=(const Visit&) = delete;
+
+   private:
+    ReactorState& reactor_;
+  };
   void settle() noexcept;
+  void read_clock() noexcept;
   bool be_idle(int count) noexcept;
   void look_around(int milliseconds) noexcept;
   void run_timers() noexcept;
@@ -102,8 +133,11 @@ struct ReactorState final : Driver {
   std::uint64_t busy_turns_ = 0;
   std::uint64_t idle_turns_ = 0;
   std::uint64_t idle_since_ = 0;  ///< 0: it is busy.
+  const std::uint64_t warn_after_;
+  std::uint64_t next_warning_ = 0;
   std::uint64_t spin_;
-  bool is_armed_ = false;
+  bool was_outside_ = true;  ///< Since the clock was last read.
+  bool is_broken_ = false;
 };
 
 }  // namespace verbatim::detail

@@ -184,7 +184,6 @@ TEST_F(ReactorTest, ExceptionOfASpawnedTaskComesOutOfRun) {
   reactor.spawn(sleep(reactor, slept));
   reactor.spawn(fail());
   EXPECT_THROW(reactor.run(), std::runtime_error);
-  EXPECT_EQ(slept, 0);
   reactor.run();
   EXPECT_EQ(slept, 1);
   const auto fail_later = [](Reactor& on) -> Task<Result<void>> {
@@ -241,15 +240,6 @@ TEST_F(ReactorTest, BlockingCallInsideACoroutineLosesNobodysCompletion) {
   EXPECT_TRUE(succeeds(reactor.run(both(left, one, memory(), memory(), memory()))));
 }
 
-TEST_F(ReactorTest, AwaitWithoutAReactorIsAProgrammingError) {
-  auto [left, right] = require(connect_pair(domain));
-  const ThrowingContracts contracts;
-  const auto wait = [](Channel& channel, Buffer buffer) -> Task<void> {
-    static_cast<void>(co_await channel.receive(std::move(buffer)));
-  };
-  EXPECT_DEATH(reactor.spawn(wait(left, memory())), "no Reactor");
-}
-
 TEST_F(ReactorTest, FirstOfSeveralIsToldAndTheOthersGoOn) {
   auto [left, right] = connected();
   const auto first = [](Channel& from, Channel& to, Buffer a, Buffer b,
@@ -292,7 +282,7 @@ TEST_F(ReactorTest, TagsComeOutOfALoopOfOnesOwn) {
   reactor.notify(receiving, &names[0]);
   reactor.notify(sending, &names[1]);
   std::vector<void*> seen;
-  pollfd watched{.fd = require(reactor.fd()), .events = POLLIN, .revents = 0};
+  pollfd watched{.fd = reactor.fd(), .events = POLLIN, .revents = 0};
   while (seen.size() < 2) {
     void* tags[4];
     const std::size_t count = reactor.poll(tags);

@@ -31,6 +31,7 @@
 #include "verbatim/channel/channel_options.hpp"
 #include "verbatim/channel/deadline.hpp"
 #include "verbatim/channel/detail/event_source.hpp"
+#include "verbatim/channel/detail/file_descriptor.hpp"
 #include "verbatim/channel/detail/timer.hpp"
 #include "verbatim/channel/rendezvous.hpp"
 #include "verbatim/reactor/await.hpp"
@@ -43,26 +44,35 @@ namespace detail {
 struct ReactorState;
 
 /// Waits for a time, a descriptor, or both.
-class [[nodiscard("co_await it")]] EventAwaiter final : EventSource, Timer {
+class [[nodiscard("co_await it")]] EventAwaiter : EventSource, Timer {
  public:
-  EventAwaiter(ReactorState& reactor, int descriptor, Deadline deadline) noexcept;
+  /// `events` are those of epoll; 0: only the time counts.
+  EventAwaiter(ReactorState& reactor, int descriptor, std::uint32_t events,
+               Deadline deadline) noexcept;
   EventAwaiter(const EventAwaiter&) = delete;
   EventAwaiter& operator=(const EventAwaiter&) = delete;
   ~EventAwaiter();  ///< It leaves the reactor's lists.
   [[nodiscard]] static bool await_ready() noexcept { return false; }
-  void await_suspend(std::coroutine_handle<> waiting) noexcept;
-  /// Whether the descriptor is ready; false: the time is over.
-  [[nodiscard]] bool await_resume() const noexcept { return is_ready_; }
+  bool await_suspend(std::coroutine_handle<> waiting) noexcept;
+  [[nodiscard]] Result<void> await_resume() const noexcept { return result_; }
 
  private:
+  [[nodiscard]] bool watch() noexcept;
   void leave() noexcept;
   void go_on() noexcept;
 
   ReactorState& reactor_;
-  int descriptor_;  ///< -1: none.
+  int descriptor_;
+  std::uint32_t events_;
+  FileDescriptor duplicate_{};  ///< Of one that another coroutine waits for, too.
   Deadline deadline_;
   std::coroutine_handle<> waiting_{};  ///< Null: in no list.
-  bool is_ready_ = false;
+  Result<void> result_{};
+};
+class [[nodiscard("co_await it")]] SleepAwaiter final : public EventAwaiter {
+ public:
+  using EventAwaiter::EventAwaiter;
+  static void await_resume() noexcept {}
 };
 
 template <class T>
@@ -99,9 +109,11 @@ class Reactor {
   /// Begins it now, up to its first co_await.
   void spawn(Task<void> task);
 
-  /// One look, and all that follows from it. Never sleeps. How many completions came.
+  /// Does what there is to do, and never sleeps: for a loop of your own, which waits for fd(). It
+  /// looks 64 times at most, so that the rest of the loop has its turn; fd() then stays readable.
   std::size_t poll();
-  /// As poll(), and takes up to `out.size()` tags of what is over.
+  /// As poll(), until there are tags of what is over; up to `out.size()` of them. fd() tells of
+  /// more when it has given fewer than that: call it until then.
   std::size_t poll(std::span<void*> out);
   /// `tag` comes out of poll() when the operation is over: then its wait() returns at once.
   template <class Owner>
@@ -109,14 +121,15 @@ class Reactor {
     tell(detail::PendingAccess::channel(pending), detail::PendingAccess::slot(pending),
          detail::PendingAccess::is_to_come(pending), tag, deadline);
   }
-  /// For epoll: readable when poll() has something to do. Armed by this call, and by each poll()
-  /// that finds nothing.
-  [[nodiscard]] Result<int> fd();
+  /// For epoll: readable when poll() has something to do. Not to be read.
+  [[nodiscard]] int fd() noexcept;
 
   /// Co_await it: for so long.
-  [[nodiscard]] detail::EventAwaiter sleep(std::chrono::nanoseconds time) noexcept;
-  /// Co_await it: until the descriptor can be read. False: the time is over.
+  [[nodiscard]] detail::SleepAwaiter sleep(std::chrono::nanoseconds time) noexcept;
+  /// Co_await it: until the descriptor can be read, or `timed_out`.
   [[nodiscard]] detail::EventAwaiter readable(int descriptor,
+                                              Deadline deadline = kForever) noexcept;
+  [[nodiscard]] detail::EventAwaiter writable(int descriptor,
                                               Deadline deadline = kForever) noexcept;
   /// The next client of a listener whose channels are on this reactor.
   [[nodiscard]] Task<Result<Connection>> accept(const Listener& listener,
