@@ -3,6 +3,7 @@
 
 #include <array>
 #include <bit>
+#include <cstring>
 #include <span>
 #include <utility>
 
@@ -48,11 +49,9 @@ CompletionCore::CompletionCore(Context on, CompletionChannel channel, Completion
       mask_(slab.mask()) {}
 
 int CompletionCore::drain() noexcept {
-  if (next_polled_ != end_polled_) [[unlikely]] {
-    const ibv_wc* const first = std::exchange(next_polled_, end_polled_);
-    const auto count = static_cast<int>(end_polled_ - first);
-    file(first, count);
-    return count;
+  if (const int left = std::exchange(left_polled_, 0)) [[unlikely]] {
+    file(next_polled_, left);
+    return left;
   }
   ibv_wc polled[kPollBatch];
   const int count = cq_->context->ops.poll_cq(cq_, kPollBatch, polled);
@@ -64,9 +63,10 @@ int CompletionCore::turn() noexcept {
   const int count = cq_->context->ops.poll_cq(cq_, kPollBatch, polled_.data());
   if (count <= 0) return count;
   next_polled_ = polled_.data();
-  end_polled_ = next_polled_ + count;
+  left_polled_ = count;
   // A coroutine that goes on may poll by itself, and then nothing is left here.
   do {
+    --left_polled_;
     const ibv_wc& wc = *next_polled_++;
     Slot& slot = slots_[wc.wr_id & mask_];
     if (slot.id != wc.wr_id || slot.state != SlotState::awaited || wc.status != IBV_WC_SUCCESS)
@@ -75,10 +75,10 @@ int CompletionCore::turn() noexcept {
       continue;
     }
     if constexpr (dma::kModelled) land(slot, wc);
-    slot.completion = std::bit_cast<Completion>(wc);
+    std::memcpy(static_cast<void*>(&slot.completion), &wc, sizeof wc);  // A bit_cast: +5 / 0.
     slot.state = SlotState::done;
     wake(slot);
-  } while (next_polled_ != end_polled_);
+  } while (left_polled_ != 0);
   return count;
 }
 

@@ -72,7 +72,7 @@ class CompletionCore {
  private:
   // What turn() has polled and not told yet.
   const ibv_wc* next_polled_ = nullptr;
-  const ibv_wc* end_polled_ = nullptr;
+  int left_polled_ = 0;
   std::array<ibv_wc, kPollBatch> polled_{};
   ibv_cq* const cq_;
   Slot* const slots_;

@@ -64,12 +64,14 @@ std::coroutine_handle<Root::promise_type> handle_of(Root::promise_type& root) no
 
 Root::promise_type::promise_type(ReactorState& on, Task<void>&) noexcept : reactor(on) {
   after = std::exchange(on.roots, this);
+  on.has_no_roots = false;
   if (after != nullptr) after->before = this;
 }
 
 void Root::promise_type::leave() noexcept {
   (before != nullptr ? before->after : reactor.roots) = after;
   if (after != nullptr) after->before = before;
+  reactor.has_no_roots = reactor.roots == nullptr;
 }
 
 void Root::promise_type::Leave::await_suspend(std::coroutine_handle<promise_type> done) noexcept {
@@ -78,7 +80,7 @@ void Root::promise_type::Leave::await_suspend(std::coroutine_handle<promise_type
   if (self.over != nullptr) *self.over = true;
   if (self.thrown && self.reactor.thrown)
     log(LogLevel::warning, "an exception of a second task is lost: run() throws the first");
-  if (self.thrown && !self.reactor.thrown) self.reactor.thrown = std::move(self.thrown);
+  if (self.thrown && !self.reactor.thrown) self.reactor.call_off(std::move(self.thrown));
   done.destroy();
 }
 
@@ -102,6 +104,7 @@ ReactorState::ReactorState(std::shared_ptr<CompletionCore> on, const ReactorOpti
              [](EventSource& self, std::uint32_t) noexcept {
                ReactorState& reactor = static_cast<Signal&>(self).reactor;
                reactor.core->waker->clear();
+               reactor.is_called_off = true;  // Perhaps.
                reactor.take_submitted();
                if (reactor.core->waker->interrupted.exchange(false)) reactor.attend_all();
              }),
@@ -154,20 +157,22 @@ int ReactorState::watch_source(EventSource& source, int fd, std::uint32_t before
   return epoll_ctl(epoll.get(), change, fd, &wanted) == 0 ? 0 : errno;
 }
 
-bool ReactorState::look() noexcept {
+VERBATIM_HOT bool ReactorState::look() noexcept {
   const int count = core->turn();
   if (core->wakeups.attention) [[unlikely]]
     settle();
-  if (count > 0) [[likely]] {
-    idle_since_ = 0;
-    if (++busy_turns_ % kLookAround == 0) [[unlikely]] {
-      read_clock();
-      run_timers();
-      look_around(0);
-    }
-    return true;
-  }
-  return be_idle(count);
+  if (count <= 0) [[unlikely]]
+    return be_idle(count);
+  idle_since_ = 0;
+  if (++busy_turns_ % kLookAround == 0) [[unlikely]]
+    be_busy();
+  return true;
+}
+
+void ReactorState::be_busy() noexcept {
+  read_clock();
+  run_timers();
+  look_around(0);
 }
 
 /// Channels first, so that who is woken learns why.
@@ -245,7 +250,7 @@ void ReactorState::take_submitted() noexcept {
     try {
       work();
     } catch (...) {
-      if (!thrown) thrown = std::current_exception();
+      if (!thrown) call_off(std::current_exception());
     }
   }
 }
@@ -310,10 +315,15 @@ std::size_t ReactorState::arm() noexcept {
 bool ReactorState::run(const bool* over) {
   const Visit visit{*this};
   was_outside_ = true;
+  const bool& is_over = over != nullptr ? *over : has_no_roots;
+  is_called_off = true;  // Perhaps, before.
   for (;;) {
-    if (thrown) std::rethrow_exception(std::exchange(thrown, nullptr));
-    if (is_stopped.load(std::memory_order_relaxed) && is_stopped.exchange(false)) return false;
-    if (over != nullptr ? *over : roots == nullptr) return true;
+    if (is_called_off) [[unlikely]] {
+      is_called_off = false;
+      if (thrown) std::rethrow_exception(std::exchange(thrown, nullptr));
+      if (is_stopped.exchange(false)) return false;
+    }
+    if (is_over) return true;
     if (!look()) pause();
   }
 }
@@ -418,12 +428,7 @@ void EventAwaiter::go_on() noexcept {
 ReactorState::Tags::Tags() noexcept
     : Waiter{[](Waiter& self, Slot& slot) noexcept { static_cast<Tags&>(self).add(slot.tag); }} {}
 
-void ReactorState::Tags::add(void* tag) {
-  if (next_ != end_) [[likely]]
-    *next_++ = tag;
-  else
-    waiting_.push_back(tag);
-}
+void ReactorState::Tags::keep(void* tag) { waiting_.push_back(tag); }
 
 void ReactorState::Tags::begin(std::span<void*> out) noexcept {
   next_ = out.data();

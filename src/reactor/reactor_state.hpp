@@ -51,7 +51,7 @@ struct ReactorState final : Driver {
   [[nodiscard]] Result<void> open();
 
   /// One look, and all that follows from it. Whether anything came.
-  [[nodiscard]] bool look() noexcept;
+  [[nodiscard]] bool look() noexcept;  // Inline where it is called: -9 / 0.
   /// After a look in vain: spins, gives the processor away, or sleeps.
   void pause() noexcept;
   /// So that fd() tells of what comes next; how often something came meanwhile.
@@ -73,7 +73,13 @@ struct ReactorState final : Driver {
   FileDescriptor epoll{};
   Waker device_events{};
   Root::promise_type* roots = nullptr;
+  bool has_no_roots = true;
   std::exception_ptr thrown{};  ///< Out of a spawned task, until run() throws it.
+  bool is_called_off = false;   ///< Something was thrown, or stop() called, perhaps.
+  void call_off(std::exception_ptr exception) noexcept {
+    thrown = std::move(exception);
+    is_called_off = true;
+  }
 
   /// Tags of what is over, for poll().
   class Tags final : public Waiter {
@@ -85,9 +91,14 @@ struct ReactorState final : Driver {
     [[nodiscard]] std::size_t count(std::span<void*> out) const noexcept {
       return static_cast<std::size_t>(next_ - out.data());
     }
-    void add(void* tag);
+    VERBATIM_HOT void add(void* tag) {
+      if (next_ == end_) [[unlikely]]
+        return keep(tag);
+      *next_++ = tag;
+    }
 
    private:
+    VERBATIM_COLD void keep(void* tag);
     void** next_ = nullptr;
     void** end_ = nullptr;
     std::vector<void*> waiting_{};  ///< Those that found no room.
@@ -114,6 +125,7 @@ struct ReactorState final : Driver {
   void settle() noexcept;
   void read_clock() noexcept;
   bool be_idle(int count) noexcept;
+  void be_busy() noexcept;
   void look_around(int milliseconds) noexcept;
   void run_timers() noexcept;
   void attend_all() noexcept;
