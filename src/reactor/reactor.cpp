@@ -212,8 +212,8 @@ bool ReactorState::be_idle(int count) noexcept {
   // The clock is dearer than a look.
   if (count == 0 && idle_since_ != 0 && ++idle_turns_ % 4 != 0) return false;
   read_clock();
-  run_timers();
-  if (core->wakeups.attention) {
+  // Whoever went on may have been the last one, or have work for us: no sleep before another look.
+  if (run_timers() || core->wakeups.attention) {
     settle();
     idle_since_ = 0;
     return true;
@@ -222,13 +222,14 @@ bool ReactorState::be_idle(int count) noexcept {
   return false;
 }
 
-void ReactorState::run_timers() noexcept {
+bool ReactorState::run_timers() noexcept {
   const std::uint64_t now = core->wakeups.now;
-  if (core->timers.first() > now) return;
+  if (core->timers.first() > now) return false;
   // What came in time counts, however late we look.
   while (core->drain() > 0) {
   }
   while (Timer* const timer = core->timers.take_due(now)) timer->due(*timer);
+  return true;
 }
 
 void ReactorState::attend_all() noexcept {

@@ -127,7 +127,8 @@ struct ReactorState final : Driver {
   bool be_idle(int count) noexcept;
   void be_busy() noexcept;
   void look_around(int milliseconds) noexcept;
-  void run_timers() noexcept;
+  /// Whether one was due.
+  bool run_timers() noexcept;
   void attend_all() noexcept;
   void take_submitted() noexcept;
   [[nodiscard]] bool sleep() noexcept;

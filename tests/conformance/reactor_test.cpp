@@ -193,6 +193,17 @@ TEST_F(ReactorTest, ExceptionOfASpawnedTaskComesOutOfRun) {
   EXPECT_THROW(static_cast<void>(reactor.run(fail_later(reactor))), std::runtime_error);
 }
 
+// A timer may come due between the last look and the sleep: what it wakes may be all there is.
+TEST_F(ReactorTest, TimerThatComesDueJustBeforeTheSleepIsNotSleptOver) {
+  Reactor sleepy = require(Reactor::create(domain, {.spin = 0ns}));
+  const auto nap = [](Reactor& on, std::chrono::nanoseconds time) -> Task<Result<void>> {
+    co_await on.sleep(time);
+    co_return Result<void>{};
+  };
+  for (int i = 0; i < 4000; ++i)
+    ASSERT_TRUE(succeeds(sleepy.run(nap(sleepy, std::chrono::nanoseconds{10 * (i % 4000)}))));
+}
+
 TEST_F(ReactorTest, CancelFromAnotherThreadWakesASleeper) {
   auto [left, right] = connected();
   Error end;
