@@ -16,7 +16,7 @@ set(channel
   detail/owned_post detail/scope_run detail/slots detail/timer detail/waiters owned_operations
   owner pending
   prepared_channel rendezvous scope scope_error unsafe)
-set(reactor await detail/frame_pool pool reactor task when_all)
+set(reactor async_scope await close detail/frame_pool pool reactor task when_all)
 set(soft fault_plan soft_device)
 
 set(include_dir "${PROJECT_SOURCE_DIR}/include")

@@ -72,6 +72,7 @@ void ChannelState::start_close(Deadline deadline) noexcept {
     drop_link();
     return;
   }
+  be_attended();
   leave.begin(end_of(deadline, now));
   end_of_message.store(0);  // The peer is told that there will be no more.
   notice_sends();
@@ -88,6 +89,7 @@ Deadline::Clock::time_point ChannelState::end_of(Deadline deadline,
 void ChannelState::begin_end(const Error& reason) noexcept {
   if (cause) return;
   cause = reason;  // First, so that nothing below comes here again.
+  be_attended();
   // What is posted behind a marker is not covered by it.
   end_of_message.store(0);
   end_of_elements.store(0);
@@ -139,6 +141,7 @@ void ChannelState::conclude(bool stopped) noexcept {
   if (keepalive.slot != nullptr) forget(*keepalive.slot);
   if (leave.has_begun()) drop_link();  // Last: it tells the peer that we are gone.
   raise();
+  if (Slot& marker = sends.first[sends.count]; marker.waiter != 0) core->wakeups.link(marker);
 }
 
 /// Whether the device has work of a scope, or of a handle on borrowed memory that was dropped.
@@ -202,6 +205,7 @@ void ChannelState::end_queue(OperationQueue& queue) noexcept {
     if (slot.state == SlotState::batch || slot.state == SlotState::batch_done) {
       slot.completion = first_failure_of(slot);
       slot.state = SlotState::done;
+      slot.deadline = slot.id;
     }
   }
   for (Slot& slot : slots_of(queue)) {

@@ -30,6 +30,39 @@ void look_earlier(ChannelCore& channel, Slot& slot) noexcept {
   whole(channel).look_by(slot);
 }
 
+bool is_to_come(ChannelCore& channel, const Slot& slot, std::uint64_t id) noexcept {
+  return slot.id == id && !whole(channel).is_settled(slot);
+}
+
+void wake_at_end_of(ChannelCore& channel, Slot& slot, std::uintptr_t waiter,
+                    Deadline deadline) noexcept {
+  ChannelState& state = whole(channel);
+  check(slot.waiter == 0, "co_await: another coroutine waits for the same operation");
+  if (deadline.kind() == Deadline::Kind::own) deadline = Deadline{state.options.timeout};
+  const Nanoseconds end = std::min(to_number(deadline.end(Clock::now())), kLongest);
+  if (slot.state != SlotState::batch) return wake_at_end(channel, slot, waiter, end);
+  slot.waiter = waiter;
+  slot.deadline = end;
+  if (end < channel.next_look) look_earlier(channel, slot);
+}
+
+void withdraw(Slot& slot, std::uint64_t id) noexcept {
+  if (slot.id != id) return;
+  slot.waiter = 0;
+  if (slot.state == SlotState::awaited || slot.state == SlotState::noticed)
+    slot.state = SlotState::flying;
+}
+
+bool is_over(ChannelCore& channel) noexcept { return whole(channel).is_over(); }
+
+void wake_when_over(ChannelCore& channel, std::uintptr_t waiter) noexcept {
+  ChannelState& state = whole(channel);
+  check(state.is_driven(), "co_await: the channel is on no Reactor");
+  Slot& marker = state.sends.first[state.sends.count];
+  check(waiter == 0 || marker.waiter == 0, "co_await: another coroutine waits for the end already");
+  marker.waiter = waiter;
+}
+
 Driving::Clockwork::Clockwork(ChannelState& of) noexcept
     : Timer(
           [](Timer& self) noexcept { static_cast<Clockwork&>(self).channel.look_at_deadlines(); }),
@@ -88,7 +121,7 @@ void ChannelState::be_attended() noexcept {
 
 void ChannelState::look_by(Slot& slot) noexcept {
   if (is_parting()) {  // next_look stays: everybody comes here.
-    slot.state = SlotState::noticed;
+    if (slot.state == SlotState::awaited) slot.state = SlotState::noticed;
     core->timers.set(driving.timer, std::min(driving.timer.when, slot.deadline));
     return;
   }
@@ -106,10 +139,12 @@ void ChannelState::notice_sends() noexcept {
 /// The first of those that somebody waits for; null: nobody waits.
 const Slot* ChannelState::first_awaited() const noexcept {
   const Slot* first = nullptr;
+  const auto is_awaited = [](const Slot& slot) {
+    return slot.state == SlotState::awaited || slot.state == SlotState::noticed ||
+           (slot.state == SlotState::batch && slot.waiter != 0);
+  };
   for (const Slot& slot : run)
-    if ((slot.state == SlotState::awaited || slot.state == SlotState::noticed) &&
-        (first == nullptr || slot.deadline < first->deadline))
-      first = &slot;
+    if (is_awaited(slot) && (first == nullptr || slot.deadline < first->deadline)) first = &slot;
   return first;
 }
 

@@ -103,6 +103,26 @@ void finish_scope(ChannelCore& channel, ScopeState& scope) noexcept {
   if (scope.failed && state.is_ending()) state.see_it_end();
 }
 
+Slot* first_left(ChannelCore& channel, ScopeState& scope) noexcept {
+  for (Slot& slot : whole(channel).run) {
+    if (slot.scope != &scope || !is_in_flight(slot.state)) continue;
+    if (slot.state == SlotState::detached) {
+      slot.state = SlotState::flying;
+      --scope.detached;
+      ++scope.handles;
+    }
+    return &slot;
+  }
+  return nullptr;
+}
+
+bool is_ending(ChannelCore& channel) noexcept { return whole(channel).is_ending(); }
+
+void cancel_scope(ChannelCore& channel, ScopeState& scope) noexcept {
+  if (first_left(channel, scope) == nullptr) return;
+  whole(channel).expire({.code = Errc::cancelled, .operation = "async_scope"});
+}
+
 Error take_failed(ChannelCore& channel, std::uint64_t id) noexcept {
   if ((id & kRefused) != 0) {
     const auto taken = take_refused(whole(channel).ledger, id);

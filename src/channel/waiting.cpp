@@ -54,7 +54,13 @@ void ChannelState::take_in(Slot& slot, const ibv_wc& wc) noexcept {
       slot.deadline = slot.id;
       if (wc.status == IBV_WC_SUCCESS) core->wakeups.link(slot);
       break;
-    default: settle(slot); break;
+    default:
+      settle(slot);
+      if (slot.state == SlotState::batch_done && slot.waiter != 0) {
+        slot.deadline = slot.id;
+        if (wc.status == IBV_WC_SUCCESS) core->wakeups.link(slot);
+      }
+      break;
   }
 }
 
@@ -219,6 +225,7 @@ bool abandon(ChannelCore& channel, Slot& slot, void* buffer,
     move(kept.bytes, buffer);
     kept.destroy = destroy;
     slot.state = SlotState::orphaned;
+    slot.waiter = 0;
     return true;
   }
   const bool safe = state.ending.proven;

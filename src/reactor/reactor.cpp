@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/relax_processor.hpp"
+#include "base/timespec.hpp"
 #include "channel/channel_state.hpp"
 #include "reactor/reactor_state.hpp"
 #include "verbatim/base/check.hpp"
@@ -256,9 +257,15 @@ void ReactorState::take_submitted() noexcept {
   }
 }
 
-void ReactorState::look_around(int milliseconds) noexcept {
-  const int count =
-      epoll_wait(epoll.get(), raised_.data(), static_cast<int>(raised_.size()), milliseconds);
+void ReactorState::look_around(std::uint64_t longest) noexcept {
+  const timespec time = to_timespec(std::chrono::nanoseconds{std::min(longest, kLongest)});
+  const int most = static_cast<int>(raised_.size());
+  int count = epoll_pwait2(epoll.get(), raised_.data(), most, &time, nullptr);
+  if (count < 0 && errno == ENOSYS) {  // Linux before 5.11.
+    const std::uint64_t milliseconds =
+        std::min<std::uint64_t>((longest + 999'999) / 1'000'000, 60'000);
+    count = epoll_wait(epoll.get(), raised_.data(), most, static_cast<int>(milliseconds));
+  }
   core->wakeups.now = clock_now();
   left_ = std::span{raised_}.first(static_cast<std::size_t>(std::max(count, 0)));
   while (!left_.empty()) {
@@ -294,13 +301,7 @@ bool ReactorState::sleep() noexcept {
   if (!core->completions.arm() && !is_broken_) return false;
   if (look()) return false;  // It came between the last look and the arming.
   const std::uint64_t first = core->timers.first();
-  int milliseconds = -1;
-  if (first != kNever) {
-    const std::uint64_t left = first > core->wakeups.now ? first - core->wakeups.now : 0;
-    milliseconds =
-        static_cast<int>(std::min<std::uint64_t>((left + 999'999) / 1'000'000, 3'600'000));
-  }
-  look_around(milliseconds);
+  look_around(first > core->wakeups.now ? first - core->wakeups.now : 0);
   return true;
 }
 

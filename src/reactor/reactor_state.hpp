@@ -126,7 +126,8 @@ struct ReactorState final : Driver {
   void read_clock() noexcept;
   bool be_idle(int count) noexcept;
   void be_busy() noexcept;
-  void look_around(int milliseconds) noexcept;
+  /// At all descriptors; for so many nanoseconds, if nothing is there.
+  void look_around(std::uint64_t longest) noexcept;
   /// Whether one was due.
   bool run_timers() noexcept;
   void attend_all() noexcept;

@@ -9,14 +9,17 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <array>
 #include <chrono>
 #include <cstring>
 #include <stdexcept>
 #include <thread>
+#include <tuple>
 #include <vector>
 
 #include "conformance/connected_channels.hpp"
-#include "support/throwing_contracts.hpp"
+#include "verbatim/reactor/async_scope.hpp"
+#include "verbatim/reactor/close.hpp"
 
 namespace verbatim::test {
 namespace {
@@ -67,6 +70,10 @@ class ReactorTest : public testing::Test {
       in = std::move(answer);
     }
     co_return right;
+  }
+
+  static Result<void> fail() {
+    return std::unexpected(Error{.code = Errc::work_failed, .operation = "test"});
   }
 
   Context context = open_context();
@@ -305,6 +312,133 @@ TEST_F(ReactorTest, TagsComeOutOfALoopOfOnesOwn) {
   EXPECT_TRUE(succeeds(receiving.wait().result));
   EXPECT_TRUE(succeeds(sending.wait().result));
   EXPECT_NE(seen[0], seen[1]);
+}
+
+// ---- Scopes and ends ----------------------------------------------------------------------------
+
+class ReactorScopes : public ReactorTest {
+ protected:
+  std::vector<std::byte> request = std::vector<std::byte>(64, std::byte{7});
+  std::vector<std::byte> reply = std::vector<std::byte>(64);
+  MemoryRegion from = require(domain.register_local(request));
+  MemoryRegion into = require(domain.register_local(reply));
+};
+
+TEST_F(ReactorScopes, BorrowedMemoryIsBackWhenTheScopeIsOver) {
+  auto [left, right] = connected();
+  const auto exchange = [&](Channel& near, Channel& far) -> Task<Result<void>> {
+    auto receiving = far.receive(memory());
+    auto outcome = co_await async_scope(near, [&](Scope& scope) -> Task<Result<int>> {
+      const Operation sending = scope.post(Send{from.gather(request)});
+      if (auto sent = co_await over(scope, sending); !sent) co_return std::unexpected(sent.error());
+      scope.post_detached(Send{from.gather(request)});
+      std::ignore = scope.post(Receive{into.scatter(reply)});  // Nobody waits for it by itself.
+      if (auto sent = co_await far.send(memory()); !sent.result)
+        co_return std::unexpected(sent.result.error());
+      auto second = far.receive(memory());
+      co_return 7;
+    });
+    if (!outcome) co_return std::unexpected(static_cast<Error>(outcome.error()));
+    EXPECT_EQ(*outcome, 7);
+    co_return (co_await std::move(receiving)).result ? Result<void>{} : fail();
+  };
+  EXPECT_TRUE(succeeds(reactor.run(exchange(left, right))));
+}
+
+TEST_F(ReactorScopes, BatchIsAwaited) {
+  auto [left, right] = connected();
+  const auto exchange = [&](Channel& near, Channel& far) -> Task<Result<void>> {
+    auto one = far.receive(memory());
+    auto two = far.receive(memory());
+    auto outcome = co_await async_scope(near, [&](Scope& scope) -> Task<Result<void>> {
+      const std::array batch{Send{from.gather(request)}, Send{from.gather(request)}};
+      const auto sent = co_await over(scope, scope.post(batch));
+      if (!sent) co_return std::unexpected(sent.error());
+      co_return Result<void>{};
+    });
+    if (!outcome) co_return std::unexpected(static_cast<Error>(outcome.error()));
+    if (!(co_await std::move(one)).result || !(co_await std::move(two)).result) co_return fail();
+    co_return Result<void>{};
+  };
+  EXPECT_TRUE(succeeds(reactor.run(exchange(left, right))));
+}
+
+TEST_F(ReactorScopes, DeadlineOfAnOperationEndsTheChannelAndIsTold) {
+  auto [left, right] = connected();
+  const auto wait = [&](Channel& near) -> Task<Result<void>> {
+    auto outcome = co_await async_scope(near, [&](Scope& scope) -> Task<Result<void>> {
+      const auto never = co_await over(scope, scope.post(Receive{into.scatter(reply)}), 20ms);
+      if (!never) co_return std::unexpected(never.error());
+      co_return Result<void>{};
+    });
+    EXPECT_FALSE(outcome);
+    if (!outcome) co_return std::unexpected(static_cast<Error>(outcome.error()));
+    co_return Result<void>{};
+  };
+  EXPECT_TRUE(fails_with(reactor.run(wait(left)), Errc::timed_out));
+}
+
+TEST_F(ReactorScopes, ExceptionComesOutWhenAllIsOver) {
+  auto [left, right] = connected();
+  const auto fail_inside = [&](Channel& near, Channel& far) -> Task<Result<void>> {
+    auto receiving = far.receive(memory());
+    co_await async_scope(near, [&](Scope& scope) -> Task<void> {
+      scope.post_detached(Send{from.gather(request)});
+      co_await reactor.sleep(0ns);
+      throw std::runtime_error("as intended");
+    });
+    co_return Result<void>{};
+  };
+  EXPECT_THROW(static_cast<void>(reactor.run(fail_inside(left, right))), std::runtime_error);
+  EXPECT_FALSE(left.cause());
+}
+
+// The memory goes with the frame: the device has to have stopped before.
+TEST_F(ReactorScopes, DestroyedInsideEndsTheChannelFirst) {
+  auto [left, right] = connected();
+  {
+    Reactor other = require(Reactor::create(domain));
+    auto pair = require(connect_pair(domain, {.on = other, .max_sends = 15, .max_receives = 15}));
+    left = std::move(pair.first);
+    right = std::move(pair.second);
+    const auto wait = [](Channel& near, const ProtectionDomain& in) -> Task<void> {
+      std::vector<std::byte> local(64);
+      const MemoryRegion region = require(in.register_local(local));
+      static_cast<void>(co_await async_scope(near, [&](Scope& scope) -> Task<void> {
+        static_cast<void>(co_await over(scope, scope.post(Receive{region.scatter(local)})));
+      }));
+      ADD_FAILURE() << "went on after its end";
+    };
+    other.spawn(wait(left, domain));
+    other.poll();
+  }
+  EXPECT_TRUE(left.is_over());
+  EXPECT_EQ(left.cause(), Errc::cancelled);
+}
+
+TEST_F(ReactorTest, CloseIsAwaitedWhileOthersRun) {
+  auto [left, right] = connected();
+  auto [one, other] = connected();
+  Error end;
+  reactor.spawn(echo(other, memory(), end));
+  const auto part = [](Channel& channel) -> Task<Result<void>> {
+    co_return co_await close(channel);
+  };
+  EXPECT_TRUE(succeeds(reactor.run(part(left))));
+  EXPECT_TRUE(left.is_over());
+  EXPECT_TRUE(succeeds(reactor.run(part(left)))) << "a second time";
+  const auto answered = reactor.run(ask(one, memory(), memory(), 5));
+  EXPECT_TRUE(answered && *answered == 5);
+}
+
+TEST_F(ReactorTest, CloseOfAnUnfinishedSendTellsThatItsTimeIsOver) {
+  auto [left, right] = connected();
+  auto sending = left.send(memory());  // Nobody receives it.
+  const auto part = [](Channel& channel) -> Task<Result<void>> {
+    co_return co_await close(channel, 20ms);
+  };
+  EXPECT_TRUE(fails_with(reactor.run(part(left)), Errc::timed_out));
+  EXPECT_FALSE(sending.wait().result);
 }
 
 }  // namespace

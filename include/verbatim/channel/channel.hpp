@@ -42,8 +42,9 @@ namespace verbatim {
 class PreparedChannel;
 
 namespace detail {
+struct ChannelAccess;
 struct Rendezvous;
-}
+}  // namespace detail
 namespace unsafe {
 class PendingWork;
 }
@@ -205,6 +206,7 @@ class Channel : public OwnedOperations {
 
  private:
   friend class PreparedChannel;
+  friend struct detail::ChannelAccess;
   friend struct detail::Rendezvous;
   friend class unsafe::PendingWork;
   friend std::string to_string(const Channel& channel);

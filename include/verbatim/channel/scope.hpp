@@ -48,6 +48,8 @@ namespace verbatim {
 
 namespace detail {
 class ScopeRun;
+class AsyncScopeRun;
+struct OperationAccess;
 
 /// What a scope still has to see. Posts that were refused count as handles: each is waited for, or
 /// is a failure of the scope.
@@ -70,6 +72,10 @@ void finish_scope(ChannelCore& channel, ScopeState& scope) noexcept;
 VERBATIM_COLD bool make_room(ChannelCore& channel, OperationQueue& queue, std::uint64_t refused,
                              ScopeState& scope,
                              std::chrono::steady_clock::time_point& since) noexcept;
+/// One that the device still has; it is waited for as a handle from now on. Null: none.
+VERBATIM_COLD [[nodiscard]] Slot* first_left(ChannelCore& channel, ScopeState& scope) noexcept;
+/// Ends the channel, with the proof, if the device still has something of the scope.
+VERBATIM_COLD void cancel_scope(ChannelCore& channel, ScopeState& scope) noexcept;
 /// The result of an operation that did not succeed; it counts no longer.
 VERBATIM_COLD Error take_failed(ChannelCore& channel, std::uint64_t id) noexcept;
 VERBATIM_COLD std::vector<ScopeFailure> take_failures(ChannelCore& channel,
@@ -88,6 +94,7 @@ class [[nodiscard("wait() for it, or use post_detached()")]] Operation {
 
  private:
   friend class Scope;
+  friend struct detail::OperationAccess;
   explicit Operation(std::uint64_t id) noexcept : id_(id) {}
   std::uint64_t id_;
 };
@@ -200,6 +207,8 @@ class Scope {
 
  private:
   friend class detail::ScopeRun;
+  friend class detail::AsyncScopeRun;
+  friend struct detail::OperationAccess;
   explicit Scope(detail::ChannelCore& channel) noexcept : channel_(channel) {
     ++channel.open_scopes;
   }

@@ -58,11 +58,7 @@ struct PendingAccess {
   /// Nobody is woken any more.
   template <class Owner>
   static void withdraw(Pending<Owner>& pending) noexcept {
-    Slot& slot = *pending.slot_;
-    if (slot.id != pending.id_) return;
-    slot.waiter = 0;
-    if (slot.state == SlotState::awaited || slot.state == SlotState::noticed)
-      slot.state = SlotState::flying;
+    detail::withdraw(*pending.slot_, pending.id_);
   }
 };
 

@@ -52,6 +52,9 @@ class ClosureFrame {
     return std::invoke(body, scope);
   }
 
+  /// The closure is a coroutine: its locals lie in a frame that outlives the scope.
+  void run_elsewhere() noexcept { end_ = 0; }
+
   template <class Work>
   VERBATIM_HOT void check(const Work& work, std::source_location where) const {
     for (const ibv_sge& element : elements_of(work)) {

@@ -40,6 +40,21 @@ struct ScopeReturn<std::expected<T, E>> {
 
 class ScopeRun {
  public:
+  template <class Outcome, class Failure>
+  static Outcome leave(Scope& scope, Failure* failure, bool manual, std::source_location where) {
+    const std::uint32_t left = scope.state_.handles;
+    scope.finish();
+    if (manual && left != 0 && failure == nullptr) [[unlikely]]
+      contract_violated("manual_scope(): operations were not waited for", left, 0, where);
+    if (failure != nullptr || scope.state_.failed) [[unlikely]] {
+      ScopeError<Failure> error;
+      if (failure != nullptr) error.closure = std::move(*failure);
+      if (scope.state_.failed) error.operations = take_failures(scope.channel_, scope.state_);
+      return Outcome{std::unexpect, std::move(error)};
+    }
+    return Outcome{};
+  }
+
   /// `manual`: handles that the closure leaves are a programming error.
   template <class F>
   static auto run(ChannelCore& channel, F& body, bool manual, std::source_location where) {
@@ -69,22 +84,6 @@ class ScopeRun {
       else
         return Outcome{std::move(returned)};
     }
-  }
-
- private:
-  template <class Outcome, class Failure>
-  static Outcome leave(Scope& scope, Failure* failure, bool manual, std::source_location where) {
-    const std::uint32_t left = scope.state_.handles;
-    scope.finish();
-    if (manual && left != 0 && failure == nullptr) [[unlikely]]
-      contract_violated("manual_scope(): operations were not waited for", left, 0, where);
-    if (failure != nullptr || scope.state_.failed) [[unlikely]] {
-      ScopeError<Failure> error;
-      if (failure != nullptr) error.closure = std::move(*failure);
-      if (scope.state_.failed) error.operations = take_failures(scope.channel_, scope.state_);
-      return Outcome{std::unexpect, std::move(error)};
-    }
-    return Outcome{};
   }
 };
 

@@ -221,8 +221,7 @@ struct ChannelCore {
   VERBATIM_COLD Ticket park_refusal(const Error& error, Post how) noexcept;
   VERBATIM_COLD Ticket device_refused(OperationQueue& queue, Slot& slot, int os_error,
                                       Post how) noexcept;
-  /// Of a refused handle. Not from the channel, which such a handle may outlive: of this thread's
-  /// last refusals all is known, of others the code.
+  /// Of a refused handle, which may outlive its channel. This thread's last ones are known in full.
   VERBATIM_COLD [[nodiscard]] static Error refusal(std::uint64_t id) noexcept;
 
  private:
@@ -245,8 +244,7 @@ struct ChannelCore {
   }
 };
 
-/// Where a channel that was moved from points: its free lists are empty, so that a post needs no
-/// test, and is told.
+/// Of a Channel that was moved from: empty free lists, so that a post needs no test, and is told.
 extern ChannelCore gone_channel;
 
 }  // namespace verbatim::detail

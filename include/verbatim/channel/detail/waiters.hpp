@@ -86,4 +86,18 @@ VERBATIM_HOT void wake_at_end(ChannelCore& channel, Slot& slot, std::uintptr_t w
   wake_at_end(channel, slot, waiter, channel.wakeups->now + slot.queue->patience);
 }
 
+// Of scopes and ends, which are not counted in instructions.
+/// Whether there is something to wait for: an operation in flight, or one whose failure is told
+/// when its channel is over.
+[[nodiscard]] bool is_to_come(ChannelCore& channel, const Slot& slot, std::uint64_t id) noexcept;
+void wake_at_end_of(ChannelCore& channel, Slot& slot, std::uintptr_t waiter,
+                    Deadline deadline) noexcept;
+/// Nobody is woken any more.
+void withdraw(Slot& slot, std::uint64_t id) noexcept;
+/// A failure, a cancel or a close has begun to end it, or has.
+[[nodiscard]] bool is_ending(ChannelCore& channel) noexcept;
+[[nodiscard]] bool is_over(ChannelCore& channel) noexcept;
+/// 0: nobody.
+void wake_when_over(ChannelCore& channel, std::uintptr_t waiter) noexcept;
+
 }  // namespace verbatim::detail
