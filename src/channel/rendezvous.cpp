@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "channel/handshake.hpp"
+#include "channel/dialling.hpp"
 #include "channel/reception.hpp"
 #include "channel/tcp.hpp"
 #include "verbatim/base/check.hpp"
@@ -15,30 +15,7 @@
 namespace verbatim {
 namespace {
 
-using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
-using detail::BoundedCall;
-using detail::Handshake;
-
-Result<std::vector<detail::SocketAddress>> addresses_of(std::string_view text,
-                                                        const BoundedCall& call) {
-  if (detail::is_unix(text))
-    return std::vector{VERBATIM_TRY(detail::parse_unix(text, call.operation))};
-  return detail::resolve(VERBATIM_TRY(detail::parse_host_port(text, call.operation)), call);
-}
-
-Result<void> drive(Handshake& handshake) {
-  while (!VERBATIM_TRY(handshake.step()))
-    if (!detail::wait_until_ready(handshake.fd(), handshake.wanted(), handshake.deadline()))
-      return std::unexpected(handshake.too_late());
-  return {};
-}
-
-/// Whether the listener has dropped us for others: it said so, or hung up without a word.
-bool may_try_again(const Handshake& handshake, const Error& error) noexcept {
-  return error == Errc::busy || (error == Errc::closed && !handshake.has_greeted() &&
-                                 std::string_view{error.field} != "refused by the peer");
-}
 
 }  // namespace
 
@@ -84,30 +61,11 @@ const std::string& Listener::address() const noexcept {
 
 Result<Connection> dial(const ProtectionDomain& domain, std::string_view address,
                         const DialOptions& options) {
-  const BoundedCall call{.operation = "dial", .deadline = detail::deadline_after(options.deadline)};
-  VERBATIM_TRY(detail::check_private_data(options.private_data.size(), call.operation));
-  const detail::MeetingTerms terms{.operation = call.operation,
-                                   .listens = false,
-                                   .domain = domain,
-                                   .channel = options.channel,
-                                   .prepare = options.prepare,
-                                   .admit = options.admit,
-                                   .private_data = options.private_data,
-                                   .same_user_only = options.same_user_only};
-  const auto addresses = VERBATIM_TRY(addresses_of(address, call));
-  for (auto pause = 5ms;; pause = std::min(2 * pause, 100ms)) {
-    auto socket = detail::connect_to_any(addresses, call);
-    if (!socket) return std::unexpected(socket.error().with_text(address));
-    const int fd = socket->get();
-    Handshake handshake{terms, *std::move(socket), detail::peer_of(fd, std::string{address}),
-                        call.deadline};
-    const auto met = drive(handshake);
-    if (met) return std::move(handshake).take();
-    const auto again = Clock::now() + pause;
-    if (!may_try_again(handshake, met.error()) || again >= call.deadline)
-      return std::unexpected(met.error());
-    detail::sleep_until(again);
-  }
+  detail::Dialling dialling{domain, address, options};
+  VERBATIM_TRY(dialling.look_up());
+  while (!VERBATIM_TRY(dialling.step()))
+    static_cast<void>(detail::wait_until_ready(dialling.fd(), dialling.wanted(), dialling.due()));
+  return std::move(dialling).take();
 }
 
 }  // namespace verbatim

@@ -191,6 +191,8 @@ std::string to_string(const SocketAddress& address) {
   return address.family() == AF_INET6 ? '[' + std::string{host} + ']' + port : host + port;
 }
 
+bool is_numeric(const std::string& host) { return look_up(host, 0, AI_NUMERICHOST).failed == 0; }
+
 Result<std::vector<SocketAddress>> resolve(const HostPort& where, const BoundedCall& call) {
   if (where.host.empty() || where.port == 0)
     return std::unexpected(Error{.code = Errc::invalid_argument,

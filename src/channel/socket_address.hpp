@@ -50,6 +50,8 @@ struct SocketAddress {
 /// A path that is too long for the system is `limit_exceeded`, an empty one `invalid_argument`.
 [[nodiscard]] Result<SocketAddress> parse_unix(std::string_view text, const char* operation);
 
+/// Nobody has to be asked for it.
+[[nodiscard]] bool is_numeric(const std::string& host);
 /// At least one address, in the order in which to try them. A name that is still being looked up
 /// at the deadline is `timed_out`; the system offers no way to stop that, so it ends by itself.
 [[nodiscard]] Result<std::vector<SocketAddress>> resolve(const HostPort& where,

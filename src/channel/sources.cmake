@@ -4,6 +4,7 @@ set(channel_sources
   channel/channel.cpp
   channel/channel_end.cpp
   channel/completion_core.cpp
+  channel/dialling.cpp
   channel/driving.cpp
   channel/flight.cpp
   channel/frame.cpp

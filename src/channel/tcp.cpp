@@ -34,25 +34,6 @@ void send_at_once(int fd) noexcept {
   static_cast<void>(setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on));
 }
 
-/// One attempt: 0 and a connection, or errno.
-int connect_once(const SocketAddress& address, Clock::time_point deadline, PrivateDescriptor& out) {
-  PrivateDescriptor fd = new_socket(address.family());
-  if (!fd) return errno;
-  if (connect(fd.get(), address.get(), address.size) != 0) {
-    // After a signal the connection goes on being made, too.
-    if (errno != EINPROGRESS && errno != EINTR) return errno;
-    if (!wait_until_ready(fd.get(), POLLOUT, deadline)) return ETIMEDOUT;
-    int failed = 0;
-    socklen_t size = sizeof failed;
-    if (getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &failed, &size) != 0) return errno;
-    if (failed != 0) return failed;
-  }
-  if (is_connected_to_itself(fd.get())) return ECONNREFUSED;
-  send_at_once(fd.get());
-  out = std::move(fd);
-  return 0;
-}
-
 /// Somebody may come to listen there, or find the time to.
 bool may_come(int os_error) noexcept {
   // A path that is not there yet, and a queue of a unix socket that is full.
@@ -88,29 +69,64 @@ void sleep_until(Clock::time_point when) noexcept {
   static_cast<void>(wait_until_ready(-1, 0, when));  // poll() passes over negative descriptors.
 }
 
-Result<PrivateDescriptor> connect_to_any(std::span<const SocketAddress> addresses,
-                                         const BoundedCall& call) {
-  PrivateDescriptor connected;
-  for (auto pause = 5ms;; pause = std::min(2 * pause, 200ms)) {
-    int last = 0;
-    int refused = 0;
-    for (std::size_t i = 0; i < addresses.size(); ++i) {
-      // An address that swallows packets must leave time for the others.
-      const auto share =
-          (call.deadline - Clock::now()) / static_cast<Clock::rep>(addresses.size() - i);
-      last = connect_once(addresses[i], Clock::now() + share, connected);
-      if (last == 0) return connected;
-      if (may_come(last)) refused = last;
+/// An attempt at the next address: 0, EINPROGRESS, or why not.
+int Connecting::begin() noexcept {
+  const SocketAddress& address = addresses_[next_];
+  socket_ = new_socket(address.family());
+  if (!socket_) return errno;
+  // An address that swallows packets must leave time for the others.
+  const auto now = Clock::now();
+  due_ = now + (call_.deadline - now) / static_cast<Clock::rep>(addresses_.size() - next_);
+  if (connect(socket_.get(), address.get(), address.size) == 0) return 0;
+  return errno == EINTR ? EINPROGRESS : errno;  // After a signal it goes on being made, too.
+}
+
+/// What has become of the attempt.
+int Connecting::finish() noexcept {
+  if (!wait_until_ready(socket_.get(), POLLOUT, Clock::time_point{}))
+    return Clock::now() < due_ ? EINPROGRESS : ETIMEDOUT;
+  int failed = 0;
+  socklen_t size = sizeof failed;
+  if (getsockopt(socket_.get(), SOL_SOCKET, SO_ERROR, &failed, &size) != 0) return errno;
+  return failed;
+}
+
+Result<bool> Connecting::step() {
+  for (;;) {
+    if (next_ == addresses_.size()) {
+      if (Clock::now() < due_) return false;
+      next_ = 0;
     }
+    int failed = socket_ ? finish() : begin();
+    if (failed == EINPROGRESS) return false;
+    if (failed == 0 && is_connected_to_itself(socket_.get())) failed = ECONNREFUSED;
+    if (failed == 0) {
+      send_at_once(socket_.get());
+      return true;
+    }
+    socket_.reset();
+    last_ = failed;
+    if (may_come(failed)) refused_ = failed;
+    if (++next_ < addresses_.size()) continue;
     const auto now = Clock::now();
-    if (now >= call.deadline) {
-      Error late = failure(call.operation, "connect", refused != 0 ? refused : last);
+    if (now >= call_.deadline) {
+      Error late = failure(call_.operation, "connect", refused_ != 0 ? refused_ : last_);
       late.code = Errc::timed_out;
       return std::unexpected(late);
     }
-    if (refused == 0) return std::unexpected(failure(call.operation, "connect", last));
-    sleep_until(std::min(call.deadline, now + pause));
+    if (refused_ == 0) return std::unexpected(failure(call_.operation, "connect", last_));
+    refused_ = 0;
+    due_ = std::min(call_.deadline, now + pause_);
+    pause_ = std::min<Clock::duration>(2 * pause_, 200ms);
   }
+}
+
+Result<PrivateDescriptor> connect_to_any(std::span<const SocketAddress> addresses,
+                                         const BoundedCall& call) {
+  Connecting connecting{{addresses.begin(), addresses.end()}, call};
+  while (!VERBATIM_TRY(connecting.step()))
+    static_cast<void>(wait_until_ready(connecting.fd(), POLLOUT, connecting.due()));
+  return connecting.take();
 }
 
 Result<PrivateDescriptor> listen_on_any(std::span<const SocketAddress> addresses, int backlog,

@@ -4,6 +4,8 @@
 /// deadline.
 #include <optional>
 #include <span>
+#include <utility>
+#include <vector>
 
 #include "channel/private_descriptor.hpp"
 #include "channel/socket_address.hpp"
@@ -16,8 +18,35 @@ namespace verbatim::detail {
                                     std::chrono::steady_clock::time_point deadline) noexcept;
 void sleep_until(std::chrono::steady_clock::time_point when) noexcept;
 
-/// To the first address that answers. One that refuses is tried again until the deadline: the peer
-/// may not have started yet.
+/// A connection to the first address that answers. One that refuses is tried again until the
+/// deadline: the peer may not have started yet. A state machine that never waits: step() until it
+/// says true, waiting for fd() to be writable, or for due(), each time it says false.
+class Connecting {
+ public:
+  using Clock = std::chrono::steady_clock;
+  /// At least one address.
+  Connecting(std::vector<SocketAddress> addresses, const BoundedCall& call)
+      : addresses_(std::move(addresses)), call_(call) {}
+  [[nodiscard]] Result<bool> step();
+  [[nodiscard]] int fd() const noexcept { return socket_.get(); }  ///< -1: only the time counts.
+  [[nodiscard]] Clock::time_point due() const noexcept { return due_; }
+  [[nodiscard]] PrivateDescriptor take() noexcept { return std::move(socket_); }
+
+ private:
+  int begin() noexcept;
+  int finish() noexcept;
+
+  std::vector<SocketAddress> addresses_;
+  BoundedCall call_;
+  std::size_t next_ = 0;  ///< Which is tried; behind the last: the pause before all are again.
+  PrivateDescriptor socket_{};
+  Clock::time_point due_{};
+  Clock::duration pause_ = std::chrono::milliseconds{5};
+  int last_ = 0;     ///< Why the last one failed.
+  int refused_ = 0;  ///< And one that may be there later.
+};
+
+/// The same, and waits.
 [[nodiscard]] Result<PrivateDescriptor> connect_to_any(std::span<const SocketAddress> addresses,
                                                        const BoundedCall& call);
 

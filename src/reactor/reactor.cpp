@@ -8,11 +8,15 @@
 #include <cerrno>
 #include <chrono>
 #include <string>
+#include <system_error>
+#include <tuple>
 #include <utility>
 
+#include "base/library_thread.hpp"
 #include "base/relax_processor.hpp"
 #include "base/timespec.hpp"
 #include "channel/channel_state.hpp"
+#include "channel/dialling.hpp"
 #include "reactor/reactor_state.hpp"
 #include "verbatim/base/check.hpp"
 #include "verbatim/base/log.hpp"
@@ -532,6 +536,45 @@ Task<Result<Connection>> Reactor::accept(const Listener& listener, Deadline dead
       if (error == Errc::timed_out) error.field = "connection";
       co_return std::unexpected(error);
     }
+  }
+}
+
+Task<Result<Connection>> Reactor::dial(ProtectionDomain domain, std::string address,
+                                       DialOptions options) {
+  options.channel.on = *this;
+  // Shared with the thread that looks the name up, which may outlive us.
+  const auto dialling = std::make_shared<detail::Dialling>(domain, address, options);
+  if (!dialling->needs_lookup()) {
+    if (auto found = dialling->look_up(); !found) co_return std::unexpected(found.error());
+  } else {
+    struct Lookup {
+      detail::Waker done{};
+      Result<void> found{};
+    };
+    const auto lookup = std::make_shared<Lookup>();
+    if (lookup->done.fd() < 0) co_return std::unexpected(os_failure("dial", errno));
+    try {
+      start_library_thread([dialling, lookup] {
+        lookup->found = dialling->look_up();
+        lookup->done.wake();
+      }).detach();
+    } catch (const std::system_error& refused) {
+      co_return std::unexpected(os_failure("pthread_create", refused.code().value()));
+    }
+    // The thread keeps to the deadline of the call.
+    if (auto done = co_await readable(lookup->done.fd()); !done)
+      co_return std::unexpected(done.error());
+    if (!lookup->found) co_return std::unexpected(lookup->found.error());
+  }
+  for (;;) {
+    const auto met = dialling->step();
+    if (!met) co_return std::unexpected(met.error());
+    if (*met) co_return std::move(*dialling).take();
+    // That the time is over it finds out by itself.
+    std::ignore = co_await detail::EventAwaiter{
+        *state_, dialling->fd(),
+        dialling->fd() < 0 ? 0 : static_cast<std::uint32_t>(dialling->wanted()),
+        Deadline{dialling->due()}};
   }
 }
 

@@ -20,6 +20,7 @@
 #include "conformance/connected_channels.hpp"
 #include "verbatim/reactor/async_scope.hpp"
 #include "verbatim/reactor/close.hpp"
+#include "verbatim/reactor/when_all.hpp"
 
 namespace verbatim::test {
 namespace {
@@ -72,6 +73,7 @@ class ReactorTest : public testing::Test {
     co_return right;
   }
 
+  static Task<Result<void>> part(Channel& channel) { co_return co_await close(channel); }
   static Result<void> fail() {
     return std::unexpected(Error{.code = Errc::work_failed, .operation = "test"});
   }
@@ -416,14 +418,45 @@ TEST_F(ReactorScopes, DestroyedInsideEndsTheChannelFirst) {
   EXPECT_EQ(left.cause(), Errc::cancelled);
 }
 
+TEST_F(ReactorTest, DialsAndAcceptsInOneThread) {
+  for (const char* const host : {"127.0.0.1", "localhost"}) {
+    auto listener = Listener::open(domain, std::string{host} + ":0", {.channel = {.on = reactor}});
+    if (!listener) GTEST_SKIP() << to_string(listener.error());  // No such name here.
+    const auto meet = [](Reactor& on, Listener& at, std::string address,
+                         const ProtectionDomain& in) -> Task<Result<void>> {
+      auto [accepted, dialled] = co_await when_all(on.accept(at, 10s), on.dial(in, address));
+      if (!accepted) co_return std::unexpected(accepted.error());
+      if (!dialled) co_return std::unexpected(dialled.error());
+      auto both = co_await when_all(part(accepted->channel), part(dialled->channel));
+      co_return std::get<0>(both) ? std::get<1>(both) : std::get<0>(both);
+    };
+    const std::string address = std::string{host} + ":" + std::to_string(listener->port());
+    EXPECT_TRUE(succeeds(reactor.run(meet(reactor, *listener, address, domain)))) << host;
+  }
+}
+
+TEST_F(ReactorTest, DialToNobodyIsLateAndDelaysNobody) {
+  auto [one, other] = connected();
+  Error end;
+  reactor.spawn(echo(other, memory(), end));
+  Error why;
+  const auto call = [](Reactor& on, const ProtectionDomain& in, Error& error) -> Task<void> {
+    const auto dialled = co_await on.dial(in, "127.0.0.1:1", {.deadline = 50ms});
+    if (!dialled) error = dialled.error();
+  };
+  reactor.spawn(call(reactor, domain, why));
+  const auto answered = reactor.run(ask(one, memory(), memory(), 20));
+  EXPECT_TRUE(answered && *answered == 20);
+  other.cancel();
+  reactor.run();
+  EXPECT_EQ(why, Errc::timed_out) << to_string(why);
+}
+
 TEST_F(ReactorTest, CloseIsAwaitedWhileOthersRun) {
   auto [left, right] = connected();
   auto [one, other] = connected();
   Error end;
   reactor.spawn(echo(other, memory(), end));
-  const auto part = [](Channel& channel) -> Task<Result<void>> {
-    co_return co_await close(channel);
-  };
   EXPECT_TRUE(succeeds(reactor.run(part(left))));
   EXPECT_TRUE(left.is_over());
   EXPECT_TRUE(succeeds(reactor.run(part(left)))) << "a second time";

@@ -24,6 +24,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <type_traits>
 #include <utility>
 
@@ -134,6 +135,9 @@ class Reactor {
   /// The next client of a listener whose channels are on this reactor.
   [[nodiscard]] Task<Result<Connection>> accept(const Listener& listener,
                                                 Deadline deadline = kForever);
+  /// As verbatim::dial(), on this reactor: `options.channel.on` is set for you.
+  [[nodiscard]] Task<Result<Connection>> dial(ProtectionDomain domain, std::string address,
+                                              DialOptions options = {});
 
   /// run() returns as soon as it can. From any thread.
   void stop() noexcept;
