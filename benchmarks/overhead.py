@@ -75,22 +75,28 @@ def run(*command):
     return result.stdout, result.stderr
 
 
-def build(preset):
-    print(f"overhead: building preset {preset}", file=sys.stderr)
+def build(preset, driver="overhead_driver"):
+    print(f"building preset {preset}", file=sys.stderr)
     run("cmake", "--preset", preset, "-DVERBATIM_BUILD_BENCH=ON")
-    run("cmake", "--build", "--preset", preset, "--target", "overhead_driver")
-    return ROOT / "build" / preset / "benchmarks" / "overhead_driver"
+    run("cmake", "--build", "--preset", preset, "--target", driver)
+    return ROOT / "build" / preset / "benchmarks" / driver
+
+
+def instructions(function, *command):
+    """Those of one function, with all that it calls, and what the command printed."""
+    out, err = run("valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null",
+                   f"--toggle-collect={function}", *command)
+    collected = re.search(r"Collected : (\d+)", err)
+    if collected is None or int(collected[1]) == 0:
+        raise Broken(f"callgrind counted nothing in {function}:\n{err}")
+    return int(collected[1]), json.loads(out)
 
 
 def count(driver, case):
     """Instructions and allocations per operation."""
-    out, err = run("valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null",
-                   "--toggle-collect=overhead_measured", driver, "count", case, OPERATIONS)
-    collected = re.search(r"Collected : (\d+)", err)
-    if collected is None or int(collected[1]) == 0:
-        raise Broken(f"callgrind counted nothing in {case}:\n{err}")
-    return {"instructions": round(int(collected[1]) / OPERATIONS, 1),
-            "allocations": json.loads(out)["allocations"] / OPERATIONS}
+    total, counted = instructions("overhead_measured", driver, "count", case, OPERATIONS)
+    return {"instructions": round(total / OPERATIONS, 1),
+            "allocations": counted["allocations"] / OPERATIONS}
 
 
 def clock(driver):

@@ -68,6 +68,7 @@ BUILDS = {
     "tsan": [("tsan", ["misuse_tests", "misuse_channel_tests", "conformance"]),
              ("dev", ["misuse_tsan_tests"])],
     "overhead": [("release", ["overhead_driver"]), ("release-clang", ["overhead_driver"])],
+    "async": [("release", ["async_driver"])],
     "rxe": [("release", ["conformance"])],
     "examples": [("release", ["examples/all"])],
 }
@@ -250,11 +251,10 @@ def tidy(lane):
             lane.check(f"clang-tidy {path}", *result)
 
 
-def overhead(lane):
-    """Instructions per operation against bare C; fails above the limit."""
-    # Each JSON line is a case, "ok" is its verdict.
+def benchmark(lane):
+    """The benchmark of the lane's name. Each JSON line is a case, "ok" is its verdict."""
     with ahead.pause():  # It builds, and looks at the clock.
-        status, output = lane.run(["./bench", "overhead", "--check", "--json"])
+        status, output = lane.run(["./bench", lane.name, "--check", "--json"])
     if status == CANNOT:
         raise Skip(last_line(output))
     for line in output.splitlines():
@@ -262,7 +262,18 @@ def overhead(lane):
             case = json.loads(line)
             lane.check(case["case"], not case.get("ok", True), line)
     if status != 0 and lane.counts[FAILED] == 0:
-        raise Broken(f"{tail(output)}\n./bench overhead: exit status {status}")
+        raise Broken(f"{tail(output)}\n./bench {lane.name}: exit status {status}")
+
+
+def overhead(lane):
+    """Instructions per operation against bare C; fails above the limit."""
+    benchmark(lane)
+
+
+def many_channels(lane):
+    """What a `Reactor` of 1024 channels costs against blocking calls on one, in instructions, time,
+    memory and wake-ups; fails above the limit."""
+    benchmark(lane)
 
 
 # name: (function, package groups of tools/install.sh, time-out in seconds)
@@ -277,6 +288,7 @@ LANES = {
     "asan": (asan, ["clang"], 2400),
     "tsan": (tsan, ["clang"], 1800),
     "overhead": (overhead, ["clang", "bench"], 1200),
+    "async": (many_channels, ["bench"], 600),
     "rxe": (rxe, ["vm"], 1800),
     "examples": (examples, ["vm"], 900),
 }

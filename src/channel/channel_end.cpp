@@ -169,6 +169,8 @@ bool ChannelState::stop_by_force() noexcept {
       queue_pair ? queue_pair->destroy().has_value() : !prepared || prepared->destroy().has_value();
   ending.destroyed = true;
   drain_all();
+  // Who has seen the queue empty gives the places of the queue pair to the next one.
+  [[maybe_unused]] const auto seen = core->sweep();
   return done;
 }
 

@@ -12,6 +12,7 @@
 #include "channel/work_failure.hpp"
 #include "provider/fork_guard.hpp"
 #include "verbatim/base/try.hpp"
+#include "verbatim/channel/channel_options.hpp"
 
 namespace verbatim::detail {
 namespace {
@@ -122,3 +123,9 @@ void CompletionCore::file(const ibv_wc* polled, int count) noexcept {
 }
 
 }  // namespace verbatim::detail
+
+namespace verbatim {
+
+SharedCompletions::~SharedCompletions() = default;
+
+}  // namespace verbatim

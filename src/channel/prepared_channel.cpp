@@ -127,9 +127,14 @@ ChannelState::~ChannelState() {
 Result<ChannelState*> prepare_on(const std::shared_ptr<CompletionCore>& core,
                                  const ProtectionDomain& domain, const ChannelOptions& options,
                                  Depths depths) {
-  auto prepared = VERBATIM_TRY(
-      QueuePair::prepare(queue_pair_options(options, domain, core->completions, depths)));
+  // First: the places of a queue pair that is made in vain come back late.
   const auto run = VERBATIM_TRY(core->slab.claim(depths.slots()));
+  auto prepared =
+      QueuePair::prepare(queue_pair_options(options, domain, core->completions, depths));
+  if (!prepared) {
+    core->slab.give_back(run);
+    return std::unexpected(prepared.error());
+  }
   auto state = std::make_unique<ChannelState>(options, domain, core, run);
   state->orphans = std::make_unique<Orphan[]>(run.size());
   state->requests = make_chain<ibv_send_wr>(depths.sends);
@@ -142,7 +147,7 @@ Result<ChannelState*> prepare_on(const std::shared_ptr<CompletionCore>& core,
     state->keepalive.slot = &run.back();
     state->keepalive.slot->queue = &state->sends;
   }
-  adopt(*state, std::move(prepared), "created channel over");
+  adopt(*state, *std::move(prepared), "created channel over");
   state->interrupt->admit();
   return state.release();
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #include "verbatim/verbs/completion_queue.hpp"
 
+#include <algorithm>
 #include <cerrno>
 
 #include "verbatim/base/try.hpp"
@@ -38,10 +39,20 @@ Result<void> CompletionQueueState::reserve_locked(std::uint32_t entries) {
                                    .field = "completion queue depth",
                                    .value = needed,
                                    .limit = depth});
-    VERBATIM_TRY(resize_locked(static_cast<std::uint32_t>(needed)));
+    VERBATIM_TRY(grow_locked(static_cast<std::uint32_t>(needed)));
   }
   reserved += entries;
   return {};
+}
+
+/// To twice the depth, if the device has it: a resize moves all that is in the queue, and of many
+/// queue pairs only a few shall cause one.
+Result<void> CompletionQueueState::grow_locked(std::uint32_t needed) {
+  const std::uint32_t limit = raw.context().capabilities.max_completion_queue_depth;
+  const auto doubled =
+      static_cast<std::uint32_t>(std::min<std::uint64_t>(2 * std::uint64_t{depth}, limit));
+  if (doubled > needed && resize_locked(doubled)) return {};
+  return resize_locked(needed);
 }
 
 void CompletionQueueState::release(std::uint32_t entries, bool used) noexcept {

@@ -87,6 +87,7 @@ struct CompletionQueueState {
 
  private:
   [[nodiscard]] Result<void> reserve_locked(std::uint32_t entries);
+  [[nodiscard]] Result<void> grow_locked(std::uint32_t needed);
   [[nodiscard]] Result<void> resize_locked(std::uint32_t wanted);
 };
 

@@ -36,6 +36,11 @@ class SharedCompletions {
   SharedCompletions() noexcept = default;  ///< None: the channel has one of its own.
   explicit SharedCompletions(std::shared_ptr<detail::CompletionCore> core) noexcept
       : core_(std::move(core)) {}
+  SharedCompletions(const SharedCompletions&) noexcept = default;
+  SharedCompletions& operator=(const SharedCompletions&) noexcept = default;
+  // Not inline: g++ 12 warns of a core_ that it takes for uninitialized in options that are written
+  // down in a call.
+  ~SharedCompletions();
   [[nodiscard]] const std::shared_ptr<detail::CompletionCore>& core() const noexcept {
     return core_;
   }

@@ -362,6 +362,24 @@ TEST_F(LedgerTest, AQueueThatMayGrowGrowsToWhatIsNeeded) {
   EXPECT_EQ(queue.reserved(), 256u);
   const auto second = require(QueuePair::prepare(options_for(domain, queue)));
   EXPECT_EQ(queue.depth(), 512u);
+  const auto third = require(QueuePair::prepare(options_for(domain, queue)));
+  EXPECT_EQ(queue.depth(), 1024u);  // Twice: a thousand queue pairs must not cost as many resizes.
+}
+
+TEST_F(LedgerTest, AQueueGrowsToTheLastEntryThatTheDeviceHas) {
+  knobs.device.max_cqe = 700;
+  const Context context = open();
+  const auto domain = require(context.allocate_domain());
+  const CompletionQueue queue = require(
+      context.create_completion_queue({.depth = 512, .growth = CompletionQueueGrowth::resize}));
+  auto options = options_for(domain, queue);
+  const auto first = require(QueuePair::prepare(options));
+  const auto second = require(QueuePair::prepare(options));
+  options.max_send_requests = 44;
+  options.max_receive_requests = 44;
+  const auto third = require(QueuePair::prepare(options));
+  EXPECT_EQ(queue.depth(), 700u);
+  EXPECT_EQ(queue.reserved(), 600u);
 }
 
 TEST_F(LedgerTest, AQueueDoesNotGrowBeyondTheDevice) {
