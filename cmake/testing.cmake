@@ -17,11 +17,16 @@ function(verbatim_test name)
   verbatim_register(${name} ${arg_LANE} ${arg_STRESSED})
 endfunction()
 
-# verbatim_example(name): examples/name.cpp, a program that exits with 0 when all went well.
-function(verbatim_example name)
+# verbatim_server(name): examples/name.cpp, which runs until it is stopped: tests/servers does.
+function(verbatim_server name)
   add_executable(${name} ${name}.cpp)
   target_link_libraries(${name} PRIVATE verbatim::verbatim)
   verbatim_warnings(${name})
+endfunction()
+
+# verbatim_example(name): examples/name.cpp, a program that exits with 0 when all went well.
+function(verbatim_example name)
+  verbatim_server(${name})
   verbatim_register(${name} examples FALSE)
 endfunction()
 

@@ -38,6 +38,9 @@ SOFT_FOLDERS = ["shared", "memory", "completer", "responder", "requester", "cont
 SOFT_HOOKS = {"soft/faults/hook.hpp"}
 SOFT_LOOSE = {"sources.cmake"}  # The only files without a folder.
 
+# Lines that a server of examples/ may have; see server_length.
+SERVERS = {"echo_server": 24, "echo_asio": 30, "echo_epoll": 42}
+
 LIBRARY = ("src/", "include/")
 ABOVE_SEAM = tuple(place + layer for layer in LAYERS[2:] for place in ("src/", "include/verbatim/"))
 BANNED = {  # rule: (where, what, what to do instead)
@@ -229,6 +232,16 @@ def code_in_docs(_):
         yield f"{page}: a snippet differs from its example: tools/snippets.py --write"
 
 
+def server_length(files):
+    """an echo server is as short as we say: without blank lines, comments, includes and main"""
+    outside = re.compile(r"\s*$|\s*//|#include |namespace |}  // namespace")
+    for path in files:
+        most = SERVERS.get(path.stem) if path.parts[0] == "examples" else None
+        lines = text_of(path).partition("\nint main(")[0].splitlines() if most else []
+        if (count := sum(not outside.match(line) for line in lines)) > (most or 0):
+            yield f"{path}: {count} lines of a server, the cap is {most}"
+
+
 def lanes_in_docs(_):
     """the lanes of the docs are those of tools/lanes.py"""
     import lane_table  # Not above: lanes.py runs these rules.
@@ -250,7 +263,7 @@ def tests_in_docs(files):
 
 RULES = [file_size, line_width, licence, header_contract, layers, soft_folders, test_per_source,
          links,
-         machine_paths, shell_syntax, code_in_docs, lanes_in_docs,
+         machine_paths, shell_syntax, code_in_docs, server_length, lanes_in_docs,
          tests_in_docs]
 
 

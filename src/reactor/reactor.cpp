@@ -3,6 +3,8 @@
 
 #include <fcntl.h>
 #include <sched.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -119,6 +121,14 @@ ReactorState::ReactorState(std::shared_ptr<CompletionCore> on, const ReactorOpti
                      reactor.device_events.clear();
                      reactor.attend_all();
                    }),
+      alarm_rang_(*this,
+                  [](EventSource& self, std::uint32_t) noexcept {
+                    ReactorState& reactor = static_cast<Signal&>(self).reactor;
+                    std::uint64_t times = 0;
+                    // If it was set anew meanwhile, there is nothing to read.
+                    if (::read(reactor.alarm.get(), &times, sizeof times) > 0)
+                      reactor.alarm_at_ = kNever;
+                  }),
       warn_after_(in_nanoseconds(chosen.warn)),
       spin_(in_nanoseconds(chosen.spin)) {}
 
@@ -126,11 +136,12 @@ Result<void> ReactorState::open() {
   core->wakeups.now = clock_now();
   core->waker = std::make_shared<Waker>();
   epoll = FileDescriptor{epoll_create1(EPOLL_CLOEXEC)};
-  if (core->waker->fd() < 0 || epoll.get() < 0 || device_events.fd() < 0)
+  alarm = FileDescriptor{timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)};
+  if (core->waker->fd() < 0 || epoll.get() < 0 || device_events.fd() < 0 || alarm.get() < 0)
     return std::unexpected(os_failure("Reactor::create", errno));
   for (const auto& [source, fd] :
        {std::pair{&completions_came_, core->events.fd()}, std::pair{&woken_, core->waker->fd()},
-        std::pair{&device_said_, device_events.fd()}})
+        std::pair{&device_said_, device_events.fd()}, std::pair{&alarm_rang_, alarm.get()}})
     if (const int failed = watch_source(*source, fd, 0, EPOLLIN))
       return std::unexpected(os_failure("Reactor::create", failed));
   Raw::watch_events(core->context, device_events.fd());
@@ -314,8 +325,18 @@ std::size_t ReactorState::arm() noexcept {
   look_around(0);  // Takes an event that is there: only then the next one is raised.
   static_cast<void>(core->completions.arm());
   while (count < kMostLooks && look()) ++count;
+  set_alarm();
   was_outside_ = true;
   return count;
+}
+
+void ReactorState::set_alarm() noexcept {
+  const std::uint64_t first = core->timers.first();
+  // One that rings too early costs a poll(), and setting it costs as much.
+  if (!has_shown_fd || first >= alarm_at_) return;
+  const auto time = static_cast<std::int64_t>(std::max<std::uint64_t>(first, 1));  // 0 stops it.
+  const itimerspec when{.it_interval = {}, .it_value = to_timespec(std::chrono::nanoseconds{time})};
+  if (timerfd_settime(alarm.get(), TFD_TIMER_ABSTIME, &when, nullptr) == 0) alarm_at_ = first;
 }
 
 bool ReactorState::run(const bool* over) {

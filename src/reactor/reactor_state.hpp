@@ -72,6 +72,7 @@ struct ReactorState final : Driver {
   const ReactorOptions options;
   FileDescriptor epoll{};
   Waker device_events{};
+  FileDescriptor alarm{};  ///< So that fd() tells of timers. Set by arm(), once fd() was asked for.
   Root::promise_type* roots = nullptr;
   bool has_no_roots = true;
   std::exception_ptr thrown{};  ///< Out of a spawned task, until run() throws it.
@@ -133,6 +134,7 @@ struct ReactorState final : Driver {
   void attend_all() noexcept;
   void take_submitted() noexcept;
   [[nodiscard]] bool sleep() noexcept;
+  void set_alarm() noexcept;
 
   struct Signal final : EventSource {
     explicit Signal(ReactorState& of, void (*call)(EventSource&, std::uint32_t) noexcept) noexcept
@@ -142,6 +144,8 @@ struct ReactorState final : Driver {
   Signal completions_came_;
   Signal woken_;
   Signal device_said_;
+  Signal alarm_rang_;
+  std::uint64_t alarm_at_ = kNever;
   std::array<epoll_event, 64> raised_{};
   std::span<epoll_event> left_{};  ///< Of `raised_`: not handled yet.
   std::uint64_t busy_turns_ = 0;

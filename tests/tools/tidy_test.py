@@ -56,6 +56,21 @@ class SoftFolders(Tree):
             self.assertEqual(len(self.problems(tidy.soft_folders, files | {other: ""})), 1)
 
 
+class ServerLength(Tree):
+    def lines(self, count, name="examples/echo_server.cpp"):
+        head = "// A server.\n#include <x>\n\nnamespace {\n"
+        tail = "}  // namespace\n\nint main() {\n}\n"
+        return self.problems(tidy.server_length, {name: head + "int x;  // y\n\n" * count + tail})
+
+    def test_counts_what_is_neither_blank_nor_a_comment_nor_an_include_nor_main(self):
+        self.assertEqual(self.lines(24), [])
+        self.assertEqual(len(self.lines(25)), 1)
+
+    def test_is_of_the_servers_of_examples_only(self):
+        self.assertEqual(self.lines(99, "examples/ping.cpp"), [])
+        self.assertEqual(self.lines(99, "tests/echo_server.cpp"), [])
+
+
 class TestPerSource(Tree):
     ALWAYS = {"src/preload/queues.cpp": "", "src/soft/abi/context_operations.cpp": ""}
 

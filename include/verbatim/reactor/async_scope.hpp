@@ -22,6 +22,7 @@
 #include <source_location>
 #include <type_traits>
 #include <utility>
+#include <variant>
 
 #include "verbatim/channel/detail/scope_run.hpp"
 #include "verbatim/channel/detail/waiters.hpp"
