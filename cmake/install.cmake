@@ -4,7 +4,7 @@ include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 set(verbatim_package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/verbatim")
 
-install(TARGETS verbatim EXPORT verbatimTargets FILE_SET HEADERS)
+install(TARGETS verbatim verbatim_asio EXPORT verbatimTargets FILE_SET HEADERS)
 install(EXPORT verbatimTargets NAMESPACE verbatim:: DESTINATION "${verbatim_package_dir}")
 
 if(TARGET verbatim_preload)

@@ -24,7 +24,8 @@ UNTESTED = {
 COVERS = re.compile(r"^(?://|#| \*) Covers: (.+)$", re.MULTILINE)
 
 # What each layer may include: itself and what is below. Only the seam and the programs know soft.
-LAYERS = ["base", "provider", "verbs", "channel", "reactor", "multi", "network", "cli"]
+LAYERS = ["base", "provider", "verbs", "channel", "reactor", "integration", "multi", "network",
+          "cli"]
 ALLOWED = {layer: set(LAYERS[:rank + 1]) for rank, layer in enumerate(LAYERS)}
 ALLOWED["provider"].add("soft")
 ALLOWED["cli"].add("soft")

@@ -37,7 +37,9 @@ constexpr std::array kCases{
     Case{"async.send16", "raw", &async_send16},
     Case{"async.task", "raw", &async_task},
     Case{"async.tags", "raw", &async_tags},
+    Case{"async.asio", "raw", &async_asio},
     Case{"pool.take", "raw", &pool_take},
+    Case{"cache.find", "raw", &cache_find},
     Case{"soft.inprocess", "raw", &soft_inprocess},
 };
 

@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// A buffer taken and dropped: what stands beside each message of a program with a pool.
+// What stands beside each message of a program: a buffer taken and dropped, or a registration
+// found.
+#include <memory>
+#include <vector>
+
 #include "fixture.hpp"
 
 namespace verbatim::overhead {
@@ -20,6 +24,17 @@ void pool_take(Fixture& fixture, long operations) {
   for (long i = 0; i < operations; ++i) {
     const Buffer buffer = pools.try_take(fixture.message.size());
     if (!buffer) report(Error{.code = Errc::would_block});
+  }
+}
+
+void cache_find(Fixture& fixture, long operations) {
+  // Never destroyed: the device has gone before.
+  static RegionCache& cache = *new RegionCache{fixture.domain};
+  static const auto memory = std::make_shared<std::vector<std::byte>>(4096);
+  static const auto other = std::make_shared<std::vector<std::byte>>(4096);
+  for (long i = 0; i < operations; ++i) {
+    const auto found = cache.find(i % 2 == 0 ? memory : other);
+    if (!found) report(found);
   }
 }
 

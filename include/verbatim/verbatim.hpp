@@ -35,6 +35,7 @@
 #include "verbatim/reactor/close.hpp"
 #include "verbatim/reactor/pool.hpp"
 #include "verbatim/reactor/reactor.hpp"
+#include "verbatim/reactor/region_cache.hpp"
 #include "verbatim/reactor/task.hpp"
 #include "verbatim/reactor/when_all.hpp"
 #include "verbatim/soft/fault_plan.hpp"

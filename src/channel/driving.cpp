@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "channel/channel_state.hpp"
+#include "channel/interrupt.hpp"
 #include "channel/slot_states.hpp"
 
 namespace verbatim::detail {
@@ -62,6 +63,8 @@ void wake_when_over(ChannelCore& channel, std::uintptr_t waiter) noexcept {
   check(waiter == 0 || marker.waiter == 0, "co_await: another coroutine waits for the end already");
   marker.waiter = waiter;
 }
+
+void cancel(ChannelCore& channel) noexcept { whole(channel).interrupt->raise(); }
 
 Driving::Clockwork::Clockwork(ChannelState& of) noexcept
     : Timer(

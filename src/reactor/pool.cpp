@@ -123,6 +123,10 @@ void PoolState::give_back(BufferHome& home, BufferBlock& block) noexcept {
 void PoolState::give_back_slowly(BufferBlock& block) noexcept {
   std::uintptr_t seen = returned.load(std::memory_order_acquire);
   do {
+    while (seen == kQueued) {
+      if (give_to_first(block)) return;
+      seen = returned.load(std::memory_order_acquire);  // The last of them has left.
+    }
     if (seen == kClosed) {
       if (left.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
       return;
@@ -134,6 +138,7 @@ void PoolState::give_back_slowly(BufferBlock& block) noexcept {
 }
 
 bool PoolState::collect() noexcept {
+  if (returned.load(std::memory_order_relaxed) == kQueued) return false;
   BufferBlock* const list = as_block(returned.exchange(kNone, std::memory_order_acquire));
   if (list == nullptr) return false;
   BufferBlock* last = list;
@@ -143,6 +148,7 @@ bool PoolState::collect() noexcept {
 }
 
 Buffer PoolState::take_slowly(std::source_location where) {
+  if (returned.load(std::memory_order_relaxed) == kQueued) return Raw::buffer(nullptr);
   if (thread.load(std::memory_order_relaxed) == 0)
     thread.store(this_thread(), std::memory_order_relaxed);
   check(is_taker(), "Pool: another thread took from it before", where);
@@ -153,6 +159,9 @@ Buffer PoolState::take_slowly(std::source_location where) {
 Result<Buffer> PoolState::wait(Deadline deadline) {
   if (deadline.kind() == Deadline::Kind::own) deadline = kOwnTimeout;
   const Clock::time_point end = deadline.end(Clock::now());
+  if (returned.load(std::memory_order_relaxed) == kQueued)
+    return std::unexpected(Error{
+        .code = Errc::would_block, .operation = "pool", .field = "coroutines wait for buffers"});
   for (;;) {
     std::uintptr_t none = kNone;
     returned.compare_exchange_strong(none, kAwaited, std::memory_order_acq_rel);
@@ -165,20 +174,24 @@ Result<Buffer> PoolState::wait(Deadline deadline) {
     std::uintptr_t awaited = kAwaited;
     returned.compare_exchange_strong(awaited, kNone, std::memory_order_acq_rel);
     if (collect()) return take(std::source_location::current());
-    if (Clock::now() >= end)
-      return std::unexpected(Error{.code = Errc::timed_out,
-                                   .operation = "pool",
-                                   .field = "buffers that are out",
-                                   .value = total,
-                                   .limit = total});
+    if (Clock::now() >= end) return std::unexpected(all_are_out());
   }
+}
+
+Error PoolState::all_are_out() const noexcept {
+  return {.code = Errc::timed_out,
+          .operation = "pool",
+          .field = "buffers that are out",
+          .value = total,
+          .limit = total};
 }
 
 void PoolState::close() noexcept {
   thread.store(0, std::memory_order_relaxed);
   std::uint32_t home = length(std::exchange(free, nullptr));
+  close_queue();
   const std::uintptr_t list = returned.exchange(kClosed, std::memory_order_acq_rel);
-  home += length(as_block(list));
+  if (list != kQueued) home += length(as_block(list));
   const std::int64_t out = total - home;
   if (left.fetch_add(out, std::memory_order_acq_rel) == -out) delete this;
 }

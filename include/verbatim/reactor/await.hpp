@@ -32,6 +32,8 @@ namespace detail {
 /// By the clock. Of `own`: what the queue says.
 [[nodiscard]] std::uint64_t end_of_wait(const ChannelCore& channel, const Slot& slot,
                                         Deadline deadline) noexcept;
+/// As Channel::cancel().
+void cancel(ChannelCore& channel) noexcept;
 
 /// What coroutines and waiters need of a Pending.
 struct PendingAccess {

@@ -19,6 +19,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <mutex>
 #include <source_location>
 #include <span>
 #include <utility>
@@ -41,6 +42,7 @@ struct PoolOptions {
 };
 
 namespace detail {
+class PoolAwaiter;
 
 /// One size of buffers. It lives until the pool and all buffers are gone.
 struct PoolState : BufferHome {
@@ -62,8 +64,20 @@ struct PoolState : BufferHome {
   static constexpr std::uintptr_t kNone = 0;
   static constexpr std::uintptr_t kAwaited = 1;  ///< None, and the taker sleeps until one comes.
   static constexpr std::uintptr_t kClosed = 2;   ///< The pool is gone.
+  static constexpr std::uintptr_t kQueued = 3;   ///< None: coroutines wait, and get the next ones.
   /// Buffers that are still out after the pool; the last one frees this.
   std::atomic<std::int64_t> left{0};
+
+  // Coroutines that wait, the first in front: detail/pool_awaiter.hpp.
+  std::mutex mutex{};
+  PoolAwaiter* queue = nullptr;
+  PoolAwaiter* last_queued = nullptr;
+  /// False: it has got one instead.
+  [[nodiscard]] bool join_queue(PoolAwaiter& awaiter);
+  void leave_queue(PoolAwaiter& awaiter) noexcept;
+  [[nodiscard]] bool give_to_first(BufferBlock& block) noexcept;
+  void close_queue() noexcept;
+  [[nodiscard]] Error all_are_out() const noexcept;
 
   Result<void> grow(std::uint32_t count);
   /// What other threads dropped.
@@ -107,7 +121,8 @@ class Pool {
   [[nodiscard]] VERBATIM_HOT Buffer try_take(Where where = Where::current()) {
     return state_->take(where);
   }
-  /// Waits until another thread drops one; default: 10 s. `timed_out` tells how many are out.
+  /// Waits until another thread drops one; default: 10 s. `timed_out` tells how many are out. A
+  /// coroutine waits with `co_await reactor.take(pool)`; while one does, this is `would_block`.
   [[nodiscard]] Result<Buffer> take(Deadline deadline = {}, Where where = Where::current());
 
   /// That many more, in a registration of their own.
@@ -122,6 +137,7 @@ class Pool {
   ~Pool();
 
  private:
+  friend class Reactor;
   explicit Pool(detail::PoolState* state) noexcept : state_(state) {}
   detail::PoolState* state_;
 };

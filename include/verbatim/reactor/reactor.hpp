@@ -36,10 +36,13 @@
 #include "verbatim/channel/detail/timer.hpp"
 #include "verbatim/channel/rendezvous.hpp"
 #include "verbatim/reactor/await.hpp"
+#include "verbatim/reactor/detail/pool_awaiter.hpp"
 #include "verbatim/reactor/task.hpp"
 #include "verbatim/verbs/protection_domain.hpp"
 
 namespace verbatim {
+
+class Pool;
 
 namespace detail {
 struct ReactorState;
@@ -132,6 +135,9 @@ class Reactor {
                                               Deadline deadline = kForever) noexcept;
   [[nodiscard]] detail::EventAwaiter writable(int descriptor,
                                               Deadline deadline = kForever) noexcept;
+  /// Co_await it: a buffer, as soon as one is dropped; who waits longest gets it. `timed_out`;
+  /// `closed` if the pool is destroyed meanwhile. In the thread that takes from the pool.
+  [[nodiscard]] detail::PoolAwaiter take(Pool& pool, Deadline deadline = kForever) noexcept;
   /// The next client of a listener whose channels are on this reactor.
   [[nodiscard]] Task<Result<Connection>> accept(const Listener& listener,
                                                 Deadline deadline = kForever);

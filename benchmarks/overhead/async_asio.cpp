@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Asio's coroutines, on a Reactor that an io_context drives.
+#include <asio/co_spawn.hpp>
+#include <asio/detached.hpp>
+#include <asio/io_context.hpp>
+#include <asio/use_awaitable.hpp>
+
+#include "fixture.hpp"
+#include "verbatim/integration/asio.hpp"
+
+namespace verbatim::overhead {
+namespace {
+
+template <class T>
+T need(Result<T> result) {
+  if (!result) report(result);
+  return *std::move(result);
+}
+
+struct World {
+  explicit World(const Fixture& fixture)
+      : reactor(need(Reactor::create(fixture.domain))),
+        channel(connected(fixture, reactor)),
+        buffer(need(fixture.domain.allocate(fixture.message.size()))),
+        loop(need(AsioReactor::create(io, reactor))) {}
+  static Channel connected(const Fixture& fixture, Reactor& on) {
+    auto prepared = need(
+        PreparedChannel::create(fixture.domain, {.on = on, .max_sends = 15, .max_receives = 15}));
+    const Endpoint self = prepared.endpoint();
+    return need(std::move(prepared).connect(self));
+  }
+
+  asio::io_context io{1};
+  Reactor reactor;
+  Channel channel;
+  Buffer buffer;
+  AsioReactor loop;
+};
+
+asio::awaitable<void> send_all(World& world, long operations) {
+  for (long i = 0; i < operations; ++i) {
+    auto done = co_await world.loop.async_wait(world.channel.send(std::move(world.buffer)),
+                                               asio::use_awaitable);
+    if (!done.result) report(done.result);
+    world.buffer = std::move(done.buffer);
+  }
+  world.io.stop();
+}
+
+}  // namespace
+
+void async_asio(Fixture& fixture, long operations) {
+  // Never destroyed: the device has gone before.
+  static World& world = *new World{fixture};
+  world.io.restart();
+  asio::co_spawn(world.io, send_all(world, operations), asio::detached);
+  world.io.run();
+}
+
+}  // namespace verbatim::overhead

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#pragma once
+/// \file Channels in an Asio program: an io_context drives the Reactor, and operations are waited
+/// for with any completion token.
+///
+///     auto loop = VERBATIM_TRY(AsioReactor::create(io_context, reactor));
+///     auto [buffer, result] = co_await loop.async_wait(channel.send(std::move(buffer)),
+///                                                      asio::use_awaitable);
+///
+/// A handler gets a Completed, as wait() gives it: there is no error_code, and nothing is thrown.
+/// With the executor of the loop it is called straight from the look that found the completion.
+///
+/// Terminal cancellation (of a cancellation slot; of who loses in `a || b`) cancels the channel,
+/// because on RDMA one operation cannot be cancelled alone: the operation ends with `cancelled`
+/// when the device is done with the buffer. Other cancellation is not heeded.
+///
+/// Ownership: move-only. The io_context and the reactor outlive it, and the reactor stays where it
+///            is. Operations that wait are destroyed with it, and their handlers, uncalled: a
+///            coroutine ends where it waits, as with an io_context that is destroyed. Buffers in
+///            flight stay with their slots. While it lives, io_context::run() has work.
+/// Threads:   one, as the reactor: that of io_context::run().
+///
+/// Not in verbatim.hpp: it needs Asio (1.22 or later; not Boost's), and the CMake target
+/// verbatim::asio where that is included before this.
+#include "verbatim/integration/detail/asio_operation.hpp"  // First: it tells Asio of coroutines.
+
+#include <unistd.h>
+
+#include <asio/async_result.hpp>
+#include <asio/io_context.hpp>
+#include <cerrno>
+#include <memory>
+#include <type_traits>
+#include <utility>
+
+#include "verbatim/base/annotations.hpp"
+#include "verbatim/base/error.hpp"
+#include "verbatim/base/try.hpp"
+
+namespace verbatim {
+
+class AsioReactor {
+ public:
+  using executor_type = asio::any_io_executor;
+
+  [[nodiscard]] static Result<AsioReactor> create(asio::any_io_executor executor,
+                                                  Reactor& reactor VERBATIM_LIFETIMEBOUND) {
+    // A descriptor of its own: Asio closes it, and both may go in any order.
+    const int fd = ::dup(reactor.fd());
+    if (fd < 0) return std::unexpected(os_failure("dup", errno));
+    auto loop = std::make_shared<detail::AsioLoop>(std::move(executor), reactor, fd);
+    loop->notice();
+    return AsioReactor{std::move(loop)};
+  }
+  [[nodiscard]] static Result<AsioReactor> create(asio::io_context& io VERBATIM_LIFETIMEBOUND,
+                                                  Reactor& reactor VERBATIM_LIFETIMEBOUND) {
+    return create(asio::any_io_executor{io.get_executor()}, reactor);
+  }
+
+  [[nodiscard]] executor_type get_executor() const noexcept { return loop_->executor; }
+
+  /// Waits as `co_await pending` does: for a send as long as the channel's `timeout` says, for a
+  /// receive for ever. `timed_out` ends the channel.
+  template <class Owner, class Token>
+  VERBATIM_HOT auto async_wait(Pending<Owner>&& pending, Token&& token) {
+    return asio::async_initiate<Token, void(Completed<Owner>)>(Start{loop_.get()}, token,
+                                                               std::move(pending));
+  }
+  template <class Owner, class Token>
+  VERBATIM_HOT auto async_wait(Pending<Owner>&& pending, Token&& token, Deadline deadline) {
+    return asio::async_initiate<Token, void(Completed<Owner>)>(Start{loop_.get()}, token,
+                                                               std::move(pending), deadline);
+  }
+
+  AsioReactor(AsioReactor&&) noexcept = default;
+  AsioReactor& operator=(AsioReactor&& other) noexcept {
+    AsioReactor moved{std::move(other)};
+    std::swap(loop_, moved.loop_);
+    return *this;
+  }
+  ~AsioReactor() {
+    if (loop_ != nullptr) loop_->close();
+  }
+
+ private:
+  explicit AsioReactor(std::shared_ptr<detail::AsioLoop> loop) noexcept : loop_(std::move(loop)) {}
+
+  /// A token may keep it for later, as that of use_awaitable does.
+  struct Start {
+    using executor_type = asio::any_io_executor;
+    [[nodiscard]] executor_type get_executor() const noexcept { return loop->executor; }
+    template <class Handler, class Owner>
+    VERBATIM_HOT void operator()(Handler&& handler, Pending<Owner>&& pending,
+                                 Deadline deadline = {}) const {
+      static_assert(!std::is_lvalue_reference_v<Handler>);
+      detail::AsioOperation<Owner, Handler>::start(*loop, std::move(pending), std::move(handler),
+                                                   deadline);
+    }
+    detail::AsioLoop* loop;
+  };
+
+  std::shared_ptr<detail::AsioLoop> loop_;
+};
+
+}  // namespace verbatim

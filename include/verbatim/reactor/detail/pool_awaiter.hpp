@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#pragma once
+/// \file How a coroutine waits for a buffer of a pool: in the order of the co_awaits, each for one.
+///
+/// While somebody waits, drops of any thread, the taking one too, go through the pool's lock: the
+/// buffer is the first one's from then on, and its reactor is told.
+#include <coroutine>
+#include <memory>
+
+#include "verbatim/base/error.hpp"
+#include "verbatim/channel/deadline.hpp"
+#include "verbatim/channel/detail/timer.hpp"
+#include "verbatim/verbs/buffer.hpp"
+
+namespace verbatim::detail {
+
+struct PoolState;
+struct ReactorState;
+
+class [[nodiscard("co_await it")]] PoolAwaiter final : Timer {
+ public:
+  PoolAwaiter(ReactorState& reactor, PoolState& pool, Deadline deadline) noexcept;
+  PoolAwaiter(const PoolAwaiter&) = delete;
+  PoolAwaiter& operator=(const PoolAwaiter&) = delete;
+  ~PoolAwaiter();  ///< It leaves the queue; what it was given and did not take goes back.
+  [[nodiscard]] bool await_ready();
+  /// False: there is one by now.
+  [[nodiscard]] bool await_suspend(std::coroutine_handle<> waiting);
+  [[nodiscard]] Result<Buffer> await_resume() noexcept;
+
+ private:
+  friend struct PoolState;
+  /// What the work for the reactor's thread refers to: the coroutine may be gone by then.
+  struct Told {
+    PoolAwaiter* awaiter;
+  };
+  void go_on() noexcept;
+  void tell();
+
+  ReactorState& reactor_;
+  PoolState* pool_;  ///< Null: the pool is gone.
+  Deadline deadline_;
+  std::coroutine_handle<> waiting_{};
+  std::shared_ptr<Told> told_{};
+  Buffer ready_;  ///< Taken without a wait.
+  // Under the pool's lock.
+  BufferBlock* block_ = nullptr;
+  PoolAwaiter* next_ = nullptr;
+  bool is_queued_ = false;
+};
+
+}  // namespace verbatim::detail

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Coroutines that wait for a buffer of a pool.
+#include <chrono>
+#include <mutex>
+#include <utility>
+
+#include "reactor/reactor_state.hpp"
+#include "verbatim/reactor/detail/pool_awaiter.hpp"
+#include "verbatim/reactor/pool.hpp"
+#include "verbatim/reactor/reactor.hpp"
+#include "verbatim/verbs/detail/access.hpp"
+
+namespace verbatim {
+namespace detail {
+
+PoolAwaiter::PoolAwaiter(ReactorState& reactor, PoolState& pool, Deadline deadline) noexcept
+    : Timer{[](Timer& self) noexcept { static_cast<PoolAwaiter&>(self).go_on(); }},
+      reactor_(reactor),
+      pool_(&pool),
+      deadline_(deadline),
+      ready_(Raw::buffer(nullptr)) {}
+
+PoolAwaiter::~PoolAwaiter() {
+  if (told_) told_->awaiter = nullptr;
+  if (waiting_) reactor_.core->timers.remove(*this);
+  if (pool_ != nullptr) pool_->leave_queue(*this);
+  if (block_ != nullptr) static_cast<void>(Raw::buffer(block_));
+}
+
+bool PoolAwaiter::await_ready() {
+  ready_ = pool_->take(std::source_location::current());
+  return static_cast<bool>(ready_);
+}
+
+bool PoolAwaiter::await_suspend(std::coroutine_handle<> waiting) {
+  told_ = std::make_shared<Told>(this);
+  if (!pool_->join_queue(*this)) return false;
+  waiting_ = waiting;
+  if (deadline_.kind() == Deadline::Kind::relative || deadline_.kind() == Deadline::Kind::absolute)
+    reactor_.core->timers.set(
+        *this, static_cast<std::uint64_t>(
+                   deadline_.end(std::chrono::steady_clock::now()).time_since_epoch().count()));
+  return true;
+}
+
+Result<Buffer> PoolAwaiter::await_resume() noexcept {
+  if (ready_) return std::move(ready_);
+  PoolState* const pool = std::exchange(pool_, nullptr);  // Gone with the buffer, perhaps.
+  if (pool == nullptr)
+    return std::unexpected(
+        Error{.code = Errc::closed, .operation = "pool", .field = "the pool was destroyed"});
+  pool->leave_queue(*this);
+  if (block_ != nullptr) return Raw::buffer(std::exchange(block_, nullptr));
+  return std::unexpected(pool->all_are_out());
+}
+
+void PoolAwaiter::go_on() noexcept {
+  reactor_.core->timers.remove(*this);
+  if (waiting_) std::exchange(waiting_, nullptr).resume();
+}
+
+/// Of any thread, under the pool's lock: until that is given free the coroutine stays.
+void PoolAwaiter::tell() {
+  {
+    const std::lock_guard lock{reactor_.mutex};
+    reactor_.submitted.emplace_back([told = told_] {
+      if (told->awaiter != nullptr) told->awaiter->go_on();
+    });
+  }
+  reactor_.core->waker->wake();
+}
+
+// ---- The queue ----------------------------------------------------------------------------------
+
+bool PoolState::join_queue(PoolAwaiter& awaiter) {
+  const std::lock_guard lock{mutex};
+  std::uintptr_t none = kNone;
+  while (!returned.compare_exchange_strong(none, kQueued, std::memory_order_acq_rel) &&
+         none != kQueued) {
+    // Dropped meanwhile.
+    if (collect()) {
+      awaiter.block_ = std::exchange(free, free->next);
+      if constexpr (VERBATIM_ASAN) arrive(*awaiter.block_);
+      return false;
+    }
+    none = kNone;
+  }
+  thread.store(0, std::memory_order_relaxed);  // From now on our own drops are as any other's.
+  (queue == nullptr ? queue : last_queued->next_) = &awaiter;
+  last_queued = &awaiter;
+  awaiter.is_queued_ = true;
+  return true;
+}
+
+void PoolState::leave_queue(PoolAwaiter& awaiter) noexcept {
+  const std::lock_guard lock{mutex};
+  if (!std::exchange(awaiter.is_queued_, false)) return;
+  PoolAwaiter* before = nullptr;
+  for (PoolAwaiter* each = queue; each != &awaiter; each = each->next_) before = each;
+  (before == nullptr ? queue : before->next_) = awaiter.next_;
+  if (last_queued == &awaiter) last_queued = before;
+  std::uintptr_t queued = kQueued;
+  if (queue == nullptr) returned.compare_exchange_strong(queued, kNone, std::memory_order_acq_rel);
+}
+
+bool PoolState::give_to_first(BufferBlock& block) noexcept {
+  const std::lock_guard lock{mutex};
+  if (queue == nullptr) return false;
+  PoolAwaiter& first = *queue;
+  queue = first.next_;
+  first.is_queued_ = false;
+  first.block_ = &block;
+  if constexpr (VERBATIM_ASAN) arrive(block);
+  std::uintptr_t queued = kQueued;
+  if (queue == nullptr) returned.compare_exchange_strong(queued, kNone, std::memory_order_acq_rel);
+  first.tell();
+  return true;
+}
+
+void PoolState::close_queue() noexcept {
+  const std::lock_guard lock{mutex};
+  for (PoolAwaiter* each = std::exchange(queue, nullptr); each != nullptr; each = each->next_) {
+    each->is_queued_ = false;
+    each->pool_ = nullptr;
+    each->tell();
+  }
+}
+
+}  // namespace detail
+
+detail::PoolAwaiter Reactor::take(Pool& pool, Deadline deadline) noexcept {
+  return {*state_, *pool.state_, deadline};
+}
+
+}  // namespace verbatim
