@@ -2,8 +2,8 @@
 // Goal: a server for four clients serves any number of them, one after the other: what the channel
 //       of one that left had in the completion queue and in the slab is the next one's.
 // Method: a reactor with room for exactly four channels; 100,000 clients, of which the oldest
-//         leaves when the next one comes. Each sends a message; every third leaves with one more on its
-//         way, and before every fifth there is one that never connects.
+//         leaves when the next one comes. Each sends a message; every third leaves with one more
+//         on its way, and before every fifth there is one that never connects.
 // Covers: reactor/reactor.cpp
 #include <gtest/gtest.h>
 
