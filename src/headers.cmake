@@ -7,15 +7,14 @@ set(base
 set(provider provider soft system)
 set(verbs
   access address_handle batch buffer completion completion_channel completion_queue context device
-  detail/access detail/encode elements endpoint events gid memory_region negotiate numa port
-  protection_domain queue_pair queue_pair_options remote_memory shared_receive_queue shared_region
-  timers transition unsafe work work_error)
+  detail/access detail/encode detail/returned_blocks elements endpoint events gid memory_region
+  negotiate numa port protection_domain queue_pair queue_pair_options remote_memory
+  shared_receive_queue shared_region timers transition unsafe work work_error)
 set(channel
   admission canceller channel channel_options deadline detail/batch detail/closure_frame
   detail/event_source detail/file_descriptor detail/flight detail/last_result detail/one_thread
-  detail/owned_post detail/scope_run detail/slots detail/timer detail/waiters owned_operations
-  owner pending
-  prepared_channel rendezvous scope scope_error unsafe)
+  detail/owned_post detail/scope_run detail/slots detail/timer detail/waiters incoming
+  owned_operations owner pending prepared_channel rendezvous scope scope_error unsafe)
 set(reactor async_scope await close detail/frame_pool detail/pool_awaiter pool reactor region_cache
   task when_all)
 # Not in verbatim.hpp: each needs another library.

@@ -19,6 +19,7 @@
 #include "verbatim/channel/channel.hpp"
 #include "verbatim/channel/channel_options.hpp"
 #include "verbatim/channel/deadline.hpp"
+#include "verbatim/channel/incoming.hpp"
 #include "verbatim/channel/owned_operations.hpp"
 #include "verbatim/channel/owner.hpp"
 #include "verbatim/channel/pending.hpp"

@@ -130,7 +130,7 @@ Result<std::size_t> Channel::poll() noexcept {
     if (::read(state.watched.raised.get(), &raised, sizeof raised) < 0) raised = 0;  // None was.
     // Before the last poll, so that none is overlooked. A queue that cannot be armed is broken, and
     // the poll says so.
-    [[maybe_unused]] const auto armed = state.core->completions.arm();
+    [[maybe_unused]] const auto armed = state.core->arm();
   }
   ++state.watched.filed;  // What comes now needs nobody to be told.
   const auto now = std::chrono::steady_clock::now();
@@ -181,7 +181,7 @@ Result<int> Channel::fd() noexcept {
     state.watched.timer = std::move(timer);
     state.watched.epoll = std::move(epoll);
   }
-  VERBATIM_TRY(state.core->completions.arm());
+  VERBATIM_TRY(state.core->arm());
   if (state.watched.filed > 0) state.raise();
   state.rearm();
   return state.watched.epoll.get();

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "channel/channel_state.hpp"
+#include "channel/shared_receives.hpp"
 #include "channel/slot_states.hpp"
 #include "verbatim/base/check.hpp"
 #include "verbatim/base/log.hpp"
@@ -139,6 +140,11 @@ void ChannelState::conclude(bool stopped) noexcept {
   end_queue(sends);
   end_queue(receives);
   if (keepalive.slot != nullptr) forget(*keepalive.slot);
+  if (inbox != nullptr) {
+    if (ending.destroyed && queue_pair) inbox->shared.vanished(*inbox, stopped);
+    if (stopped) inbox->shared.reclaim(*inbox);
+    inbox->tell_end(*cause);
+  }
   if (leave.has_begun()) drop_link();  // Last: it tells the peer that we are gone.
   raise();
   if (Slot& marker = sends.first[sends.count]; marker.waiter != 0) core->wakeups.link(marker);
@@ -156,6 +162,10 @@ bool ChannelState::borrows() const noexcept {
 bool ChannelState::busy(const OperationQueue& queue) const noexcept {
   return std::ranges::any_of(slots_of(queue),
                              [](const Slot& slot) { return is_in_flight(slot.state); });
+}
+
+bool ChannelState::has_own_receives() const noexcept {
+  return inbox == nullptr || !inbox->shared.queue;
 }
 
 bool ChannelState::stop_by_force() noexcept {
@@ -178,6 +188,7 @@ bool ChannelState::post_markers() noexcept {
   Slot& sent = sends.first[sends.count];
   Slot& received = receives.first[receives.count];
   for (Slot* const marker : {&sent, &received}) {
+    if (marker == &received && !has_own_receives()) continue;
     marker->id += kGeneration;
     marker->state = SlotState::flying;
     marker->scope = nullptr;
@@ -190,7 +201,8 @@ bool ChannelState::post_markers() noexcept {
   receive.wr_id = received.id;
   ibv_send_wr* bad_send = nullptr;
   ibv_recv_wr* bad_receive = nullptr;
-  return call(raw, &send, &bad_send) == 0 && call(raw, &receive, &bad_receive) == 0;
+  return call(raw, &send, &bad_send) == 0 &&
+         (!has_own_receives() || call(raw, &receive, &bad_receive) == 0);
 }
 
 bool ChannelState::are_markers_back() const noexcept {
@@ -273,6 +285,7 @@ void ChannelState::forked() noexcept {
     }
   }
   if (keepalive.slot != nullptr) forget(*keepalive.slot);
+  if (inbox != nullptr) inbox->end = cause;
   sends.free = receives.free = nullptr;
 }
 

@@ -37,6 +37,7 @@
 
 namespace verbatim::detail {
 
+struct Inbox;
 struct Interrupt;
 
 /// The buffer of a dropped handle, until its completion. Beside the slots: it is rarely needed.
@@ -153,7 +154,8 @@ struct ChannelState final : ChannelCore, private ForkListener {
   std::unique_ptr<ibv_recv_wr[]> receive_list{};
   std::optional<Buffer> atomic_result{};
   std::shared_ptr<Interrupt> interrupt;
-  Link link{};  ///< Where Listener or dial() met the peer: tells of its end.
+  Inbox* inbox = nullptr;  ///< Of messages in shared receives. Null: it has receives of its own.
+  Link link{};             ///< Where Listener or dial() met the peer: tells of its end.
   Leave leave{};
   Keepalive keepalive{};
   std::optional<std::stop_callback<std::function<void()>>> stop{};
@@ -168,10 +170,17 @@ struct ChannelState final : ChannelCore, private ForkListener {
     return orphans[static_cast<std::size_t>(&slot - run.data())];
   }
   [[nodiscard]] bool busy(const OperationQueue& queue) const noexcept;
+  /// Whether its queue pair has a receive queue.
+  [[nodiscard]] bool has_own_receives() const noexcept;
 
   // Filing.
   /// A completion of one of its slots.
   void take_in(Slot& slot, const ibv_wc& wc) noexcept;
+  // Of shared receives.
+  void receive_failed(const ibv_wc& wc) noexcept;
+  void too_many_unread(std::uint32_t limit) noexcept;
+  void message_came(Slot& message) noexcept;
+  void message_taken(const Slot& message) noexcept;
   /// Lets fd() know what poll() has not seen.
   void raise() noexcept;
   /// Has fd() wait for what there is to wait for now: the link, and next_deadline().
@@ -195,6 +204,8 @@ struct ChannelState final : ChannelCore, private ForkListener {
     return std::ranges::any_of(std::span{sends.first, sends.count},
                                [&](const Slot& slot) { return awaits_receive(slot); });
   }
+  /// One look at the completion queue, and what follows from it.
+  void look_once() noexcept;
   /// Whether the result can be taken without a wait: after a failure, when the channel is over.
   [[nodiscard]] bool is_settled(const Slot& slot) const noexcept;
   void take(Slot& slot) noexcept;

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "channel/channel_state.hpp"
+#include "channel/shared_receives.hpp"
 #include "channel/slot_states.hpp"
 #include "channel/work_failure.hpp"
 #include "provider/fork_guard.hpp"
@@ -49,6 +50,15 @@ CompletionCore::CompletionCore(Context on, CompletionChannel channel, Completion
       slots_(slab.slots()),
       mask_(slab.mask()) {}
 
+CompletionCore::~CompletionCore() {
+  if (shared_receives != nullptr) shared_receives->close();
+}
+
+Result<void> CompletionCore::arm() noexcept {
+  if (shared_receives != nullptr) shared_receives->flush();
+  return completions.arm();
+}
+
 int CompletionCore::drain() noexcept {
   if (const int left = std::exchange(left_polled_, 0)) [[unlikely]] {
     file(next_polled_, left);
@@ -72,7 +82,7 @@ int CompletionCore::turn() noexcept {
     Slot& slot = slots_[wc.wr_id & mask_];
     if (slot.id != wc.wr_id || slot.state != SlotState::awaited || wc.status != IBV_WC_SUCCESS)
         [[unlikely]] {
-      file(&wc, 1);
+      turn_to(wc);
       continue;
     }
     if constexpr (dma::kModelled) land(slot, wc);
@@ -81,6 +91,12 @@ int CompletionCore::turn() noexcept {
     wake(slot);
   } while (left_polled_ != 0);
   return count;
+}
+
+void CompletionCore::turn_to(const ibv_wc& wc) noexcept {
+  Slot& slot = slots_[wc.wr_id & mask_];
+  if (slot.id != wc.wr_id || slot.state != SlotState::shared) return file(&wc, 1);
+  if (Slot* const told = shared_receives->take_in(slot, wc)) wake(*told);
 }
 
 Result<void> CompletionCore::sweep() noexcept {
@@ -114,7 +130,11 @@ void CompletionCore::file(const ibv_wc* polled, int count) noexcept {
       slot.queue->release(slot);
       continue;
     }
-    if (!is_in_flight(slot.state) && slot.state != SlotState::chained) continue;
+    if (!is_in_flight(slot.state) && slot.state != SlotState::chained) {
+      if (slot.state == SlotState::shared)
+        if (Slot* const told = shared_receives->take_in(slot, wc)) wakeups.link(*told);
+      continue;
+    }
     tell_model(slot, wc);
     // Inside a batch, to let the device free its places: the last one tells.
     if (slot.state == SlotState::chained && wc.status == IBV_WC_SUCCESS) continue;

@@ -29,6 +29,8 @@
 
 namespace verbatim::detail {
 
+struct SharedReceives;
+
 /// Who drives the channels of a core, as they see it.
 struct Driver {
   /// Waits for `events` (of poll) at the descriptor from now on; for none if there is none.
@@ -42,6 +44,9 @@ class CompletionCore {
       const Context& context, std::uint32_t depth, std::uint32_t slots,
       CompletionQueueGrowth growth = CompletionQueueGrowth::fixed);
   CompletionCore(Context on, CompletionChannel channel, CompletionQueue queue, Slab slab) noexcept;
+  CompletionCore(const CompletionCore&) = delete;
+  CompletionCore& operator=(const CompletionCore&) = delete;
+  ~CompletionCore();
 
   /// Polls one batch into the slots; how many there were, or negative: the queue is broken. What
   /// turn() has polled and not told comes first.
@@ -52,6 +57,8 @@ class CompletionCore {
   /// Takes all that is there, and with it the places that queue pairs have left when they were
   /// destroyed: only a look that finds nothing gives those free.
   [[nodiscard]] Result<void> sweep() noexcept;
+  /// Before anybody sleeps: the next completion raises an event.
+  [[nodiscard]] Result<void> arm() noexcept;
   /// Why drain() was negative.
   [[nodiscard]] Error broken() const noexcept;
 
@@ -63,6 +70,7 @@ class CompletionCore {
   // Of who drives many channels.
   Driver* driver = nullptr;  ///< Null: each channel is driven by its own calls.
   Wakeups wakeups{};
+  SharedReceives* shared_receives = nullptr;  ///< Null: each channel has its own.
   std::shared_ptr<Waker> waker{};    ///< Ends its sleep; of its channels, too.
   ChannelState* troubled = nullptr;  ///< To be stepped: work of theirs failed or was given back.
   ChannelState* channels = nullptr;
@@ -70,6 +78,9 @@ class CompletionCore {
   TimerHeap timers{};
 
  private:
+  /// Of turn(): any other than what is mostly awaited.
+  [[gnu::noinline]] void turn_to(const ibv_wc& wc) noexcept;
+
   // What turn() has polled and not told yet.
   const ibv_wc* next_polled_ = nullptr;
   int left_polled_ = 0;

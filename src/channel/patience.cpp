@@ -37,7 +37,7 @@ void Patience::pause() noexcept {
 
 void Patience::sleep(Clock::time_point until) noexcept {
   CompletionCore& core = *channel_.core;
-  if (!core.completions.arm()) {  // Cannot be armed: keep looking, but let others run.
+  if (!core.arm()) {  // Cannot be armed: keep looking, but let others run.
     sched_yield();
     return;
   }

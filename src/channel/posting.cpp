@@ -39,6 +39,12 @@ Ticket ChannelCore::refuse(OperationQueue& queue, Post how) noexcept {
   if (&queue == &sends && state.leave.has_begun())
     return state.park_refusal(
         {.code = Errc::closed, .operation = "post", .field = "after start_close()"}, how);
+  if (&queue == &receives && state.inbox != nullptr)
+    return state.park_refusal(
+        {.code = Errc::unsupported,
+         .operation = "post",
+         .field = "a receive of its own where receives are shared: receive() takes no memory"},
+        how);
   return state.park_refusal({.code = Errc::would_block,
                              .operation = "post",
                              .field = &queue == &sends ? "max_sends" : "max_receives",

@@ -8,6 +8,7 @@
 #include "channel/channel_state.hpp"
 #include "channel/interrupt.hpp"
 #include "channel/prepare_on.hpp"
+#include "channel/shared_receives.hpp"
 #include "verbatim/base/log.hpp"
 #include "verbatim/base/try.hpp"
 #include "verbs/life_log.hpp"
@@ -44,17 +45,23 @@ Result<void> check_times(const ChannelOptions& options) {
 }
 
 QueuePairOptions queue_pair_options(const ChannelOptions& options, const ProtectionDomain& domain,
-                                    const CompletionQueue& queue, Depths depths) {
+                                    const CompletionCore& core, Depths depths) {
+  const CompletionQueue& queue = core.completions;
+  const SharedReceives* const shared = core.shared_receives;
+  const bool is_shared = shared != nullptr && shared->queue;
+  const std::uint32_t receives = shared != nullptr ? SharedReceives::kOwnReceives : depths.receives;
+  const std::optional<std::uint32_t> none{};
   return {.domain = domain,
           .send_completions = queue,
           .receive_completions = queue,
           .access = domain.context().capabilities().atomics
                         ? options.access
                         : options.access.without(Access::remote_atomic),
+          .shared_receive_queue = is_shared ? shared->queue : std::nullopt,
           .max_send_requests = depths.sends + 1 + depths.keepalives,  // And the marker.
-          .max_receive_requests = depths.receives + 1,
+          .max_receive_requests = is_shared ? none : receives + 1,
           .max_send_elements = options.max_send_elements,
-          .max_receive_elements = options.max_receive_elements,
+          .max_receive_elements = is_shared ? none : options.max_receive_elements,
           .max_inline_bytes = options.max_inline_bytes,
           .mtu = options.mtu,
           .max_read_atomic = options.max_read_atomic,
@@ -94,6 +101,19 @@ void adopt(ChannelState& state, PreparedQueuePair prepared, const char* what) {
   state.max_receive_elements = prepared.limits().max_receive_elements;
   state.raw = Raw::of(prepared);
   state.prepared.emplace(std::move(prepared));
+  if (state.core->shared_receives == nullptr) return;
+  state.inbox = new Inbox{state};
+  state.core->shared_receives->enrol(*state.inbox, state.queue_pair_number);
+}
+
+/// The queue pair may still have receives that are not its own.
+void leave_inbox(ChannelState& state) noexcept {
+  if (state.inbox == nullptr) return;
+  Inbox& inbox = *std::exchange(state.inbox, nullptr);
+  if (inbox.shared.queue && state.queue_pair && !state.ending.destroyed && !state.in_child())
+    inbox.shared.retire(*std::exchange(state.queue_pair, std::nullopt), inbox,
+                        state.ending.flush_end);
+  inbox.leave();
 }
 
 }  // namespace
@@ -117,6 +137,7 @@ ChannelState::~ChannelState() {
   leave_core();
   if (watched.raised.get() >= 0) Raw::unwatch_events(core->context, watched.raised.get());
   interrupt->detach();
+  leave_inbox(*this);
   queue_pair.reset();
   prepared.reset();
   core->slab.give_back(run);
@@ -130,7 +151,7 @@ Result<ChannelState*> prepare_on(const std::shared_ptr<CompletionCore>& core,
   // First: the places of a queue pair that is made in vain come back late.
   const auto run = VERBATIM_TRY(core->slab.claim(depths.slots()));
   auto prepared =
-      QueuePair::prepare(queue_pair_options(options, domain, core->completions, depths));
+      QueuePair::prepare(queue_pair_options(options, domain, *core, depths));
   if (!prepared) {
     core->slab.give_back(run);
     return std::unexpected(prepared.error());
@@ -158,7 +179,9 @@ Result<PreparedChannel> PreparedChannel::create(const ProtectionDomain& domain,
                                                 const ChannelOptions& options) {
   const detail::Depths depths{
       .sends = VERBATIM_TRY(detail::requests(options.max_sends, "max_sends")),
-      .receives = VERBATIM_TRY(detail::requests(options.max_receives, "max_receives")),
+      .receives = options.on.core() && options.on.core()->shared_receives != nullptr
+                      ? 0
+                      : VERBATIM_TRY(detail::requests(options.max_receives, "max_receives")),
       .keepalives = options.keepalive != std::chrono::nanoseconds::zero() ? 1u : 0u};
   VERBATIM_TRY(detail::check_times(options));
   if (const auto& shared = options.on.core()) {
@@ -227,13 +250,15 @@ Result<PreparedChannel> Channel::recycle() && {
   if (state.is_ending()) state.see_it_end();
   const auto held = static_cast<std::uint64_t>(std::ranges::count_if(
       state.run, [](const detail::Slot& slot) { return slot.state == detail::SlotState::parked; }));
+  const bool has_unread = state.inbox != nullptr && state.inbox->first != nullptr;
   const bool ended = state.is_over();
-  if (!ended || held != 0 || state.open_scopes != 0)
+  if (!ended || held != 0 || has_unread || state.open_scopes != 0)
     return std::unexpected(Error{.code = Errc::busy,
                                  .operation = "recycle",
                                  .field = !ended                   ? "the channel has not ended"
                                           : state.open_scopes != 0 ? "a scope is open"
-                                                                   : "results that were not taken",
+                                          : has_unread ? "messages that were not received"
+                                                       : "results that were not taken",
                                  .value = held});
   const EventFlags gone = state.core->completions.events() | state.core->context.events();
   if (!state.ending.proven ||
@@ -245,12 +270,13 @@ Result<PreparedChannel> Channel::recycle() && {
               .value = gone.bits});
   // What the device still reports of former requests has a stale id, and is dropped; what it
   // reports of other channels is theirs.
-  if (state.ending.destroyed) {
+  if (state.ending.destroyed || state.inbox != nullptr) {
+    detail::leave_inbox(state);
     state.queue_pair.reset();
     VERBATIM_TRY(state.core->sweep());
     detail::adopt(state,
                   VERBATIM_TRY(QueuePair::prepare(detail::queue_pair_options(
-                      state.options, state.domain, state.core->completions,
+                      state.options, state.domain, *state.core,
                       {.sends = state.sends.count,
                        .receives = state.receives.count,
                        .keepalives = state.keepalive.slot != nullptr ? 1u : 0u}))),

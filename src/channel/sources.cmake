@@ -9,6 +9,7 @@ set(channel_sources
   channel/flight.cpp
   channel/frame.cpp
   channel/handshake.cpp
+  channel/inbox.cpp
   channel/keepalive.cpp
   channel/leave.cpp
   channel/link.cpp
@@ -24,6 +25,7 @@ set(channel_sources
   channel/rendezvous.cpp
   channel/scope.cpp
   channel/scope_error.cpp
+  channel/shared_receives.cpp
   channel/slab.cpp
   channel/socket_address.cpp
   channel/stepping.cpp

@@ -64,6 +64,34 @@ void ChannelState::take_in(Slot& slot, const ibv_wc& wc) noexcept {
   }
 }
 
+void ChannelState::receive_failed(const ibv_wc& wc) noexcept {
+  if (wc.status == IBV_WC_WR_FLUSH_ERR)
+    ending.gave_back = true;
+  else if (!ending.failure)
+    ending.failure = work_failure(std::bit_cast<Completion>(wc));
+  be_attended();
+  raise();
+}
+
+void ChannelState::too_many_unread(std::uint32_t limit) noexcept {
+  ending.failure = Error{.code = Errc::limit_exceeded,
+                         .operation = "receive",
+                         .field = "max_unread",
+                         .value = std::uint64_t{limit} + 1,
+                         .limit = limit};
+  be_attended();
+  raise();
+}
+
+void ChannelState::message_came(Slot& message) noexcept {
+  message.filed = watched.round;
+  if (watched.filed++ == 0) raise();
+}
+
+void ChannelState::message_taken(const Slot& message) noexcept {
+  if (message.filed == watched.round && watched.filed > 0) --watched.filed;
+}
+
 void ChannelState::settle(Slot& slot) noexcept {
   switch (slot.state) {
     case SlotState::detached:
@@ -126,13 +154,14 @@ bool ChannelState::is_settled(const Slot& slot) const noexcept {
 bool ChannelCore::is_ready(const Slot& slot, std::uint64_t id) noexcept {
   if ((id & kRefused) != 0 || slot.id != id) return true;
   ChannelState& state = whole(*this);
-  if (!state.is_settled(slot)) {
-    [[maybe_unused]] const Entry entry{*this};
-    if (state.core->drain() < 0) state.end_at_once(state.core->broken());
-    using Clock = ChannelState::Clock;
-    state.step(state.is_timed() ? Clock::now() : Clock::time_point{});  // Mostly nobody asks it.
-  }
+  if (!state.is_settled(slot)) state.look_once();
   return state.is_settled(slot);
+}
+
+void ChannelState::look_once() noexcept {
+  [[maybe_unused]] const Entry entry{*this};
+  if (core->drain() < 0) end_at_once(core->broken());
+  step(is_timed() ? Clock::now() : Clock::time_point{});  // Mostly nobody asks it.
 }
 
 bool ChannelCore::ready_within(const Slot& slot, std::uint64_t id, Deadline deadline) noexcept {

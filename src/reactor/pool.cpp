@@ -15,10 +15,7 @@
 #include "verbatim/base/check.hpp"
 #include "verbatim/base/sanitizers.hpp"
 #include "verbatim/base/try.hpp"
-
-#if VERBATIM_ASAN
-#include <sanitizer/asan_interface.h>
-#endif
+#include "verbs/hidden_block.hpp"
 
 namespace verbatim {
 namespace detail {
@@ -29,25 +26,6 @@ using Clock = std::chrono::steady_clock;
 constexpr std::size_t kAlignment = 64;
 constexpr std::chrono::seconds kOwnTimeout{10};
 
-BufferBlock* as_block(std::uintptr_t word) noexcept { return reinterpret_cast<BufferBlock*>(word); }
-std::uintptr_t as_word(BufferBlock* block) noexcept {
-  return reinterpret_cast<std::uintptr_t>(block);
-}
-std::uint32_t length(const BufferBlock* block) noexcept {
-  std::uint32_t count = 0;
-  for (; block != nullptr; block = block->next) ++count;
-  return count;
-}
-
-/// At home: whoever kept a view of the bytes is found.
-void hide(const BufferBlock& block) noexcept {
-#if VERBATIM_ASAN
-  ASAN_POISON_MEMORY_REGION(block.data, block.size);
-#else
-  static_cast<void>(block);
-#endif
-}
-
 /// The word of the kernel's that says "awaited": the lower half of `returned`.
 std::uint32_t* futex_of(std::atomic<std::uintptr_t>& word) noexcept {
   static_assert(std::endian::native == std::endian::little);
@@ -57,7 +35,7 @@ void sleep_while_awaited(std::atomic<std::uintptr_t>& word,
                          std::chrono::nanoseconds time) noexcept {
   const timespec limit = to_timespec(time);
   syscall(SYS_futex, futex_of(word), FUTEX_WAIT_PRIVATE,
-          static_cast<std::uint32_t>(PoolState::kAwaited), &limit, nullptr, 0);
+          static_cast<std::uint32_t>(ReturnedBlocks::kAwaited), &limit, nullptr, 0);
 }
 /// Only an address: the pool may be gone, and then nobody sleeps there.
 void wake(std::atomic<std::uintptr_t>& word) noexcept {
@@ -75,11 +53,7 @@ PoolState::~PoolState() {
     for (const BufferBlock& block : blocks) arrive(block);
 }
 
-void PoolState::arrive([[maybe_unused]] const BufferBlock& block) noexcept {
-#if VERBATIM_ASAN
-  ASAN_UNPOISON_MEMORY_REGION(block.data, block.size);
-#endif
-}
+void PoolState::arrive(const BufferBlock& block) noexcept { show(block); }
 
 Result<void> PoolState::grow(std::uint32_t count) {
   const auto refuse = [](Errc code, const char* field, std::uint64_t value, std::uint64_t limit) {
@@ -119,27 +93,24 @@ void PoolState::give_back(BufferHome& home, BufferBlock& block) noexcept {
   block.next = std::exchange(pool.free, &block);
 }
 
-/// From the exchange on the pool may be gone: nothing of it is touched.
 void PoolState::give_back_slowly(BufferBlock& block) noexcept {
-  std::uintptr_t seen = returned.load(std::memory_order_acquire);
-  do {
-    while (seen == kQueued) {
-      if (give_to_first(block)) return;
-      seen = returned.load(std::memory_order_acquire);  // The last of them has left.
+  std::atomic<std::uintptr_t>& word = returned.word();
+  for (;;) {
+    switch (returned.put(block, [] {})) {
+      case ReturnedBlocks::Put::queued:
+        if (!give_to_first(block)) continue;  // The last of them has left.
+        break;
+      case ReturnedBlocks::Put::last: delete this; break;
+      case ReturnedBlocks::Put::awaited: wake(word); break;
+      case ReturnedBlocks::Put::kept:
+      case ReturnedBlocks::Put::closed: break;
     }
-    if (seen == kClosed) {
-      if (left.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
-      return;
-    }
-    block.next = seen == kAwaited ? nullptr : as_block(seen);
-  } while (!returned.compare_exchange_weak(seen, as_word(&block), std::memory_order_acq_rel,
-                                           std::memory_order_acquire));
-  if (seen == kAwaited) wake(returned);
+    return;
+  }
 }
 
 bool PoolState::collect() noexcept {
-  if (returned.load(std::memory_order_relaxed) == kQueued) return false;
-  BufferBlock* const list = as_block(returned.exchange(kNone, std::memory_order_acquire));
+  BufferBlock* const list = returned.take();
   if (list == nullptr) return false;
   BufferBlock* last = list;
   while (last->next != nullptr) last = last->next;
@@ -148,7 +119,7 @@ bool PoolState::collect() noexcept {
 }
 
 Buffer PoolState::take_slowly(std::source_location where) {
-  if (returned.load(std::memory_order_relaxed) == kQueued) return Raw::buffer(nullptr);
+  if (returned.is_queued()) return Raw::buffer(nullptr);
   if (thread.load(std::memory_order_relaxed) == 0)
     thread.store(this_thread(), std::memory_order_relaxed);
   check(is_taker(), "Pool: another thread took from it before", where);
@@ -159,20 +130,16 @@ Buffer PoolState::take_slowly(std::source_location where) {
 Result<Buffer> PoolState::wait(Deadline deadline) {
   if (deadline.kind() == Deadline::Kind::own) deadline = kOwnTimeout;
   const Clock::time_point end = deadline.end(Clock::now());
-  if (returned.load(std::memory_order_relaxed) == kQueued)
+  if (returned.is_queued())
     return std::unexpected(Error{
         .code = Errc::would_block, .operation = "pool", .field = "coroutines wait for buffers"});
   for (;;) {
-    std::uintptr_t none = kNone;
-    returned.compare_exchange_strong(none, kAwaited, std::memory_order_acq_rel);
-    if (none == kNone || none == kAwaited) {
+    if (returned.await()) {
       const Clock::time_point now = Clock::now();
       if (now < end)
-        sleep_while_awaited(returned,
+        sleep_while_awaited(returned.word(),
                             std::min<std::chrono::nanoseconds>(end - now, std::chrono::hours{24}));
     }
-    std::uintptr_t awaited = kAwaited;
-    returned.compare_exchange_strong(awaited, kNone, std::memory_order_acq_rel);
     if (collect()) return take(std::source_location::current());
     if (Clock::now() >= end) return std::unexpected(all_are_out());
   }
@@ -188,12 +155,10 @@ Error PoolState::all_are_out() const noexcept {
 
 void PoolState::close() noexcept {
   thread.store(0, std::memory_order_relaxed);
-  std::uint32_t home = length(std::exchange(free, nullptr));
+  std::uint32_t home = length_of(std::exchange(free, nullptr));
   close_queue();
-  const std::uintptr_t list = returned.exchange(kClosed, std::memory_order_acq_rel);
-  if (list != kQueued) home += length(as_block(list));
-  const std::int64_t out = total - home;
-  if (left.fetch_add(out, std::memory_order_acq_rel) == -out) delete this;
+  home += length_of(returned.close());
+  if (returned.expect(total - home)) delete this;
 }
 
 }  // namespace detail
@@ -213,7 +178,7 @@ Result<Buffer> Pool::take(Deadline deadline, Where where) {
 
 std::uint32_t Pool::free() const noexcept {
   [[maybe_unused]] const bool any = state_->collect();
-  return detail::length(state_->free);
+  return detail::length_of(state_->free);
 }
 
 Pool::Pool(Pool&& other) noexcept : state_(std::exchange(other.state_, nullptr)) {

@@ -74,16 +74,11 @@ void PoolAwaiter::tell() {
 
 bool PoolState::join_queue(PoolAwaiter& awaiter) {
   const std::lock_guard lock{mutex};
-  std::uintptr_t none = kNone;
-  while (!returned.compare_exchange_strong(none, kQueued, std::memory_order_acq_rel) &&
-         none != kQueued) {
-    // Dropped meanwhile.
-    if (collect()) {
-      awaiter.block_ = std::exchange(free, free->next);
-      if constexpr (VERBATIM_ASAN) arrive(*awaiter.block_);
-      return false;
-    }
-    none = kNone;
+  while (!returned.begin_queue()) {
+    if (!collect()) continue;
+    awaiter.block_ = std::exchange(free, free->next);  // Dropped meanwhile.
+    if constexpr (VERBATIM_ASAN) arrive(*awaiter.block_);
+    return false;
   }
   thread.store(0, std::memory_order_relaxed);  // From now on our own drops are as any other's.
   (queue == nullptr ? queue : last_queued->next_) = &awaiter;
@@ -99,8 +94,7 @@ void PoolState::leave_queue(PoolAwaiter& awaiter) noexcept {
   for (PoolAwaiter* each = queue; each != &awaiter; each = each->next_) before = each;
   (before == nullptr ? queue : before->next_) = awaiter.next_;
   if (last_queued == &awaiter) last_queued = before;
-  std::uintptr_t queued = kQueued;
-  if (queue == nullptr) returned.compare_exchange_strong(queued, kNone, std::memory_order_acq_rel);
+  if (queue == nullptr) returned.end_queue();
 }
 
 bool PoolState::give_to_first(BufferBlock& block) noexcept {
@@ -111,8 +105,7 @@ bool PoolState::give_to_first(BufferBlock& block) noexcept {
   first.is_queued_ = false;
   first.block_ = &block;
   if constexpr (VERBATIM_ASAN) arrive(block);
-  std::uintptr_t queued = kQueued;
-  if (queue == nullptr) returned.compare_exchange_strong(queued, kNone, std::memory_order_acq_rel);
+  if (queue == nullptr) returned.end_queue();
   first.tell();
   return true;
 }

@@ -19,6 +19,7 @@
 #include "base/timespec.hpp"
 #include "channel/channel_state.hpp"
 #include "channel/dialling.hpp"
+#include "channel/shared_receives.hpp"
 #include "reactor/reactor_state.hpp"
 #include "verbatim/base/check.hpp"
 #include "verbatim/base/log.hpp"
@@ -249,6 +250,7 @@ bool ReactorState::run_timers() noexcept {
 }
 
 void ReactorState::attend_all() noexcept {
+  if (core->shared_receives != nullptr) core->shared_receives->look_at_retired();
   const Clock::time_point now{std::chrono::nanoseconds{core->wakeups.now}};
   ChannelState* next = nullptr;
   for (ChannelState* each = core->channels; each != nullptr; each = next) {
@@ -313,7 +315,7 @@ void ReactorState::pause() noexcept {
 
 bool ReactorState::sleep() noexcept {
   // A queue that is broken has nothing to tell; timers and descriptors have.
-  if (!core->completions.arm() && !is_broken_) return false;
+  if (!core->arm() && !is_broken_) return false;
   if (look()) return false;  // It came between the last look and the arming.
   const std::uint64_t first = core->timers.first();
   look_around(first > core->wakeups.now ? first - core->wakeups.now : 0);
@@ -323,7 +325,7 @@ bool ReactorState::sleep() noexcept {
 std::size_t ReactorState::arm() noexcept {
   std::size_t count = 0;
   look_around(0);  // Takes an event that is there: only then the next one is raised.
-  static_cast<void>(core->completions.arm());
+  static_cast<void>(core->arm());
   while (count < kMostLooks && look()) ++count;
   set_alarm();
   was_outside_ = true;
@@ -477,6 +479,9 @@ Result<Reactor> Reactor::create(const ProtectionDomain& domain, const ReactorOpt
       domain.context(), 64, options.max_operations, CompletionQueueGrowth::resize));
   auto state = std::make_unique<detail::ReactorState>(std::move(core), options);
   VERBATIM_TRY(state->open());
+  if (options.receives)
+    state->core->shared_receives =
+        VERBATIM_TRY(detail::SharedReceives::create(*state->core, domain, *options.receives));
   return Reactor{std::move(state)};
 }
 
@@ -528,6 +533,21 @@ void Reactor::tell(detail::ChannelCore& channel, detail::Slot& slot, bool is_to_
   }
   slot.tag = tag;
   wake_at_end(channel, slot, detail::as_waiter(state_->tags), end_of_wait(channel, slot, deadline));
+}
+
+void Reactor::notify(Incoming& incoming, void* tag) {
+  detail::Receiver& receiver = incoming.receiver_;
+  if (receiver.is_ready()) {
+    state_->tags.add(tag);
+    state_->core->waker->wake();  // Nothing else tells fd() of it.
+    return;
+  }
+  receiver.tag = tag;
+  receiver.wake_with_news(detail::as_waiter(state_->tags));
+}
+
+std::uint32_t Reactor::free_receives() const noexcept {
+  return state_->core->shared_receives != nullptr ? state_->core->shared_receives->free() : 0;
 }
 
 int Reactor::fd() noexcept {

@@ -224,12 +224,12 @@ TEST_F(Owners, NothingIsReceivedByAReceiveThatFailed) {
 
 TEST_F(Owners, ReceiveWithoutMemoryTakesAnImmediate) {
   auto sending = left.send(NoMemory{}, {.immediate = 11});
-  EXPECT_EQ(require(right.receive()).immediate(), 11u);
+  EXPECT_EQ(require(right.receive(NoMemory{}).wait().result).immediate(), 11u);
   EXPECT_TRUE(succeeds(sending.wait().result));
 
   SharedRegion window = require(domain.allocate_shared(64, Access::remote_write));
   auto writing = left.write(filled(64, seed), window.remote(), {}, {.immediate = 12});
-  const auto noticed = right.receive(std::chrono::seconds{10});
+  const auto noticed = right.receive(NoMemory{}).wait(std::chrono::seconds{10}).result;
   ASSERT_TRUE(succeeds(noticed));
   EXPECT_EQ(noticed->immediate(), 12u);
   EXPECT_EQ(noticed->opcode(), Opcode::receive_immediate);
@@ -274,7 +274,7 @@ TEST_F(Owners, MessageWithDataFailsWhereAReceiveHasNoMemory) {
 }
 
 TEST_F(Owners, ReceiveWithoutMemoryEndsWithItsDeadline) {
-  EXPECT_TRUE(fails_with(right.receive(std::chrono::milliseconds{1}), Errc::timed_out));
+  EXPECT_TRUE(fails_with(right.receive(NoMemory{}).wait(std::chrono::milliseconds{1}).result, Errc::timed_out));
   EXPECT_EQ(right.cause()->code, Errc::timed_out);
 }
 

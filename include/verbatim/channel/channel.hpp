@@ -32,6 +32,7 @@
 #include "verbatim/channel/detail/last_result.hpp"
 #include "verbatim/channel/detail/scope_run.hpp"
 #include "verbatim/channel/detail/slots.hpp"
+#include "verbatim/channel/incoming.hpp"
 #include "verbatim/channel/owned_operations.hpp"
 #include "verbatim/channel/pending.hpp"
 #include "verbatim/channel/scope.hpp"
@@ -69,13 +70,6 @@ class Channel : public OwnedOperations {
       std::source_location where = std::source_location::current()) noexcept {
     return run(Receive{detail::list_from<ScatterElement>(std::forward<Into>(into))}, deadline,
                where);
-  }
-  /// Without memory, for a message that is an immediate only, and for the immediate of a write. A
-  /// message with data fails on both sides.
-  [[nodiscard]] Result<Completion> receive(
-      Deadline deadline = {},
-      std::source_location where = std::source_location::current()) noexcept {
-    return run(Receive<0>{}, deadline, where);
   }
   template <detail::GatherElements From>
   [[nodiscard]] Result<Completion> write(
@@ -118,6 +112,11 @@ class Channel : public OwnedOperations {
   // Owned: the memory is gone until wait() gives it back. See owned_operations.hpp.
   using OwnedOperations::read, OwnedOperations::receive, OwnedOperations::send,
       OwnedOperations::write;
+  /// The next message, in a buffer of the Reactor's shared receives. `unsupported` on a channel
+  /// that has none: it receives into memory of yours.
+  [[nodiscard]] Incoming receive(std::source_location where = std::source_location::current()) {
+    return Incoming{usable(where)};
+  }
 
   /// Many operations on borrowed memory; the table of outcomes is in scope.hpp. The closure takes
   /// a Scope& and returns nothing, a value, or a Result.

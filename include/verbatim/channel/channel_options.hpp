@@ -54,7 +54,7 @@ struct ChannelOptions {
   SharedCompletions on{};
   /// Requests that may be on their way at once, each way. A full queue is `would_block`.
   std::optional<std::uint32_t> max_sends{};     ///< Default 127.
-  std::optional<std::uint32_t> max_receives{};  ///< Default 127.
+  std::optional<std::uint32_t> max_receives{};  ///< Default 127. Not with shared receives.
   std::optional<std::uint32_t> max_send_elements{};
   std::optional<std::uint32_t> max_receive_elements{};
   std::optional<std::uint32_t> max_inline_bytes{};

@@ -31,6 +31,7 @@
 #include "verbatim/channel/deadline.hpp"
 #include "verbatim/verbs/buffer.hpp"
 #include "verbatim/verbs/detail/access.hpp"
+#include "verbatim/verbs/detail/returned_blocks.hpp"
 #include "verbatim/verbs/protection_domain.hpp"
 
 namespace verbatim {
@@ -59,14 +60,7 @@ struct PoolState : BufferHome {
   std::vector<Buffer> arenas{};
   std::deque<BufferBlock> blocks{};  ///< They never move.
 
-  /// Dropped by other threads: a list, or one of the words below.
-  std::atomic<std::uintptr_t> returned{kNone};
-  static constexpr std::uintptr_t kNone = 0;
-  static constexpr std::uintptr_t kAwaited = 1;  ///< None, and the taker sleeps until one comes.
-  static constexpr std::uintptr_t kClosed = 2;   ///< The pool is gone.
-  static constexpr std::uintptr_t kQueued = 3;   ///< None: coroutines wait, and get the next ones.
-  /// Buffers that are still out after the pool; the last one frees this.
-  std::atomic<std::int64_t> left{0};
+  ReturnedBlocks returned{};  ///< By other threads.
 
   // Coroutines that wait, the first in front: detail/pool_awaiter.hpp.
   std::mutex mutex{};
@@ -95,10 +89,6 @@ struct PoolState : BufferHome {
   }
   [[nodiscard]] VERBATIM_HOT bool is_taker() const noexcept {
     return thread.load(std::memory_order_relaxed) == this_thread();
-  }
-  /// Tells threads apart.
-  VERBATIM_HOT static std::uintptr_t this_thread() noexcept {
-    return reinterpret_cast<std::uintptr_t>(__builtin_thread_pointer());
   }
 
  private:

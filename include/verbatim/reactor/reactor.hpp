@@ -34,6 +34,7 @@
 #include "verbatim/channel/detail/event_source.hpp"
 #include "verbatim/channel/detail/file_descriptor.hpp"
 #include "verbatim/channel/detail/timer.hpp"
+#include "verbatim/channel/incoming.hpp"
 #include "verbatim/channel/rendezvous.hpp"
 #include "verbatim/reactor/await.hpp"
 #include "verbatim/reactor/detail/pool_awaiter.hpp"
@@ -91,6 +92,9 @@ struct ReactorOptions {
   std::uint32_t max_operations = 1u << 20;
   /// How long it polls in vain before it sleeps. It learns how much of that is worth it.
   std::chrono::nanoseconds spin = std::chrono::microseconds{20};
+  /// Buffers that all of its channels receive into: see incoming.hpp. Default: each channel posts
+  /// receives of its own.
+  std::optional<SharedReceiveOptions> receives{};
   /// A turn that takes longer is logged: somebody keeps all others waiting.
   std::chrono::nanoseconds warn = std::chrono::milliseconds{100};
 };
@@ -125,6 +129,8 @@ class Reactor {
     tell(detail::PendingAccess::channel(pending), detail::PendingAccess::slot(pending),
          detail::PendingAccess::is_to_come(pending), tag, deadline);
   }
+  /// The same of the next message.
+  void notify(Incoming& incoming, void* tag);
   /// For epoll: readable when poll() has something to do. Not to be read.
   [[nodiscard]] int fd() noexcept;
 
@@ -144,6 +150,9 @@ class Reactor {
   /// As verbatim::dial(), on this reactor: `options.channel.on` is set for you.
   [[nodiscard]] Task<Result<Connection>> dial(ProtectionDomain domain, std::string address,
                                               DialOptions options = {});
+
+  /// Buffers of the shared receives that are neither with the program nor unread.
+  [[nodiscard]] std::uint32_t free_receives() const noexcept;
 
   /// run() returns as soon as it can. From any thread.
   void stop() noexcept;

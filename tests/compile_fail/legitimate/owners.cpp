@@ -29,7 +29,8 @@ std::size_t look_and_reuse(Channel& channel, Buffer buffer) {
 }
 
 Result<std::uint32_t> notice(Channel& channel) {
-  if (const auto first = channel.receive(); !first) return std::unexpected(first.error());
+  if (const auto first = channel.receive(NoMemory{}).wait(); !first.result)
+    return std::unexpected(first.result.error());
   Pending receiving = channel.receive(NoMemory{});
   const auto done = receiving.wait();
   if (!done.result) return std::unexpected(done.result.error());

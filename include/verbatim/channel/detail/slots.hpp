@@ -54,6 +54,7 @@ enum class SlotState : std::uint8_t {
   batch_done,  ///< As done, of a batch.
   done,        ///< Completed; the result was not taken yet.
   parked,      ///< As done, but the channel is over: it is taken on the cold path.
+  shared,      ///< The device has it; whose it is, the completion tells.
 };
 
 struct OperationQueue;

@@ -54,6 +54,18 @@ struct Wakeups {
     }
     return nullptr;
   }
+  /// Before the slot's memory goes. Walks the list.
+  void remove(Slot& slot) noexcept {
+    if (slot.ready_next == nullptr) return;
+    Slot* ahead = nullptr;
+    for (Slot* each = first; each != &slot; each = each->ready_next) ahead = each;
+    Slot* const next = std::exchange(slot.ready_next, nullptr);
+    if (ahead != nullptr)
+      ahead->ready_next = next;
+    else
+      first = next == &no_slot ? nullptr : next;
+    if (last == &slot) last = ahead;
+  }
 };
 
 /// The slot is no longer in flight, and its waiter knows nothing of it yet.

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#pragma once
+/// \file AddressSanitizer finds whoever kept a view of a block that went home.
+#include "verbatim/base/sanitizers.hpp"
+#include "verbatim/verbs/buffer.hpp"
+
+#if VERBATIM_ASAN
+#include <sanitizer/asan_interface.h>
+#endif
+
+namespace verbatim::detail {
+
+inline void hide([[maybe_unused]] const BufferBlock& block) noexcept {
+#if VERBATIM_ASAN
+  ASAN_POISON_MEMORY_REGION(block.data, block.size);
+#endif
+}
+/// Usable again.
+inline void show([[maybe_unused]] const BufferBlock& block) noexcept {
+#if VERBATIM_ASAN
+  ASAN_UNPOISON_MEMORY_REGION(block.data, block.size);
+#endif
+}
+
+}  // namespace verbatim::detail
