@@ -93,8 +93,8 @@ class AsioReactor {
     VERBATIM_HOT void operator()(Handler&& handler, Pending<Owner>&& pending,
                                  Deadline deadline = {}) const {
       static_assert(!std::is_lvalue_reference_v<Handler>);
-      detail::AsioOperation<Owner, Handler>::start(*loop, std::move(pending), std::move(handler),
-                                                   deadline);
+      detail::AsioOperation<Owner, Handler>::start(*loop, std::move(pending),
+                                                   std::forward<Handler>(handler), deadline);
     }
     detail::AsioLoop* loop;
   };

@@ -71,7 +71,7 @@ class AsioLoop final : public std::enable_shared_from_this<AsioLoop> {
       waiter.destroy(waiter);
     }
     asio::error_code ignored;
-    descriptor_.close(ignored);
+    static_cast<void>(descriptor_.close(ignored));
   }
 
   VERBATIM_HOT void join(AsioLink& waiter) noexcept {
