@@ -275,6 +275,7 @@ struct ChannelState final : ChannelCore, private ForkListener {
  private:
   [[nodiscard]] const Slot* first_awaited() const noexcept;
   void set_timer() noexcept;
+  void wake_driver() noexcept;
   void watch_link() noexcept;
   void stop_watching() noexcept;
   void join_core() noexcept;

@@ -35,6 +35,7 @@ struct SharedReceives;
 struct Driver {
   /// Waits for `events` (of poll) at the descriptor from now on; for none if there is none.
   void (*watch)(Driver& self, EventSource& source, int fd, short before, short events) noexcept;
+  bool is_inside = false;  ///< Else it has to be woken for what is new.
 };
 
 class CompletionCore {
@@ -71,7 +72,7 @@ class CompletionCore {
   Driver* driver = nullptr;  ///< Null: each channel is driven by its own calls.
   Wakeups wakeups{};
   SharedReceives* shared_receives = nullptr;  ///< Null: each channel has its own.
-  std::shared_ptr<Waker> waker{};    ///< Ends its sleep; of its channels, too.
+  std::shared_ptr<Waker> waker{};             ///< Ends its sleep; of its channels, too.
   ChannelState* troubled = nullptr;  ///< To be stepped: work of theirs failed or was given back.
   ChannelState* channels = nullptr;
   std::size_t channel_count = 0;

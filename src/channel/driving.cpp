@@ -115,8 +115,14 @@ void ChannelState::leave_core() noexcept {
   driving.is_troubled = false;
 }
 
+/// From outside of the driver's loop: its descriptor has to tell.
+void ChannelState::wake_driver() noexcept {
+  if (!core->driver->is_inside) core->waker->wake();
+}
+
 void ChannelState::be_attended() noexcept {
   if (core->driver == nullptr || driving.is_troubled) return;
+  wake_driver();
   driving.is_troubled = true;
   driving.next_troubled = std::exchange(core->troubled, this);
   core->wakeups.attention = true;
@@ -156,7 +162,9 @@ void ChannelState::set_timer() noexcept {
   Nanoseconds look = is_ending() ? kNever : next_look;
   if (is_parting() && !is_ending())
     if (const Slot* const first = first_awaited()) look = first->deadline;
+  const Nanoseconds before = core->timers.first();
   core->timers.set(driving.timer, std::min(look, to_number(next_deadline())));
+  if (core->timers.first() < before) wake_driver();
 }
 
 void ChannelState::look_at_deadlines() noexcept {

@@ -150,8 +150,7 @@ Result<ChannelState*> prepare_on(const std::shared_ptr<CompletionCore>& core,
                                  Depths depths) {
   // First: the places of a queue pair that is made in vain come back late.
   const auto run = VERBATIM_TRY(core->slab.claim(depths.slots()));
-  auto prepared =
-      QueuePair::prepare(queue_pair_options(options, domain, *core, depths));
+  auto prepared = QueuePair::prepare(queue_pair_options(options, domain, *core, depths));
   if (!prepared) {
     core->slab.give_back(run);
     return std::unexpected(prepared.error());

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <coroutine>
 #include <cstdint>
 #include <exception>
@@ -20,6 +21,10 @@
 namespace verbatim::detail {
 
 struct ReactorState;
+
+[[nodiscard]] inline Nanoseconds clock_now() noexcept {
+  return static_cast<Nanoseconds>(std::chrono::steady_clock::now().time_since_epoch().count());
+}
 
 /// A coroutine that nobody awaits.
 struct Root {
@@ -39,7 +44,10 @@ struct Root {
     promise_type* before = nullptr;
     promise_type* after = nullptr;
     void leave() noexcept;  ///< The reactor's list.
-    bool* over = nullptr;   ///< Of run(task): told when it is.
+    [[nodiscard]] std::coroutine_handle<promise_type> handle() noexcept {
+      return std::coroutine_handle<promise_type>::from_promise(*this);
+    }
+    bool* over = nullptr;  ///< Of run(task): told when it is.
     std::exception_ptr thrown{};
   };
   promise_type* promise;

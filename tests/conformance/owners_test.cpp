@@ -274,7 +274,8 @@ TEST_F(Owners, MessageWithDataFailsWhereAReceiveHasNoMemory) {
 }
 
 TEST_F(Owners, ReceiveWithoutMemoryEndsWithItsDeadline) {
-  EXPECT_TRUE(fails_with(right.receive(NoMemory{}).wait(std::chrono::milliseconds{1}).result, Errc::timed_out));
+  EXPECT_TRUE(fails_with(right.receive(NoMemory{}).wait(std::chrono::milliseconds{1}).result,
+                         Errc::timed_out));
   EXPECT_EQ(right.cause()->code, Errc::timed_out);
 }
 

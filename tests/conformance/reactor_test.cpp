@@ -2,6 +2,8 @@
 // Goal: many channels of one thread: whoever waits goes on when his operation is over, and nobody
 //       waits for a channel that has come to its end, or loses a buffer to it.
 // Method: pairs of channels on one reactor, and what a program may do wrong with them.
+// Covers: channel/dialling.cpp, channel/driving.cpp
+// Covers: reactor/event_awaiter.cpp, reactor/reactor.cpp, reactor/reactor_loop.cpp
 #include "verbatim/reactor/reactor.hpp"
 
 #include <gtest/gtest.h>
@@ -189,16 +191,16 @@ TEST_F(ReactorTest, ExceptionOfASpawnedTaskComesOutOfRun) {
   };
   int slept = 0;
   const auto sleep = [](Reactor& on, int& times) -> Task<void> {
-    co_await on.sleep(1ms);
+    co_await on.sleep(1ms);  // wait: it is what is tested.
     ++times;
   };
-  reactor.spawn(sleep(reactor, slept));
+  reactor.spawn(sleep(reactor, slept));  // wait: it is what is tested.
   reactor.spawn(fail());
   EXPECT_THROW(reactor.run(), std::runtime_error);
   reactor.run();
   EXPECT_EQ(slept, 1);
   const auto fail_later = [](Reactor& on) -> Task<Result<void>> {
-    co_await on.sleep(1ms);
+    co_await on.sleep(1ms);  // wait: it is what is tested.
     throw std::runtime_error("as intended");
   };
   EXPECT_THROW(static_cast<void>(reactor.run(fail_later(reactor))), std::runtime_error);
@@ -208,7 +210,7 @@ TEST_F(ReactorTest, ExceptionOfASpawnedTaskComesOutOfRun) {
 TEST_F(ReactorTest, TimerThatComesDueJustBeforeTheSleepIsNotSleptOver) {
   Reactor sleepy = require(Reactor::create(domain, {.spin = 0ns}));
   const auto nap = [](Reactor& on, std::chrono::nanoseconds time) -> Task<Result<void>> {
-    co_await on.sleep(time);
+    co_await on.sleep(time);  // wait: it is what is tested.
     co_return Result<void>{};
   };
   for (int i = 0; i < 4000; ++i)
@@ -233,7 +235,7 @@ TEST_F(ReactorTest, StopAndSubmitFromAnotherThread) {
     });
   }};
   const auto forever = [](Reactor& on) -> Task<Result<void>> {
-    co_await on.sleep(1h);
+    co_await on.sleep(1h);  // wait: it is what is tested.
     co_return Result<void>{};
   };
   const auto stopped = reactor.run(forever(reactor));
@@ -388,7 +390,7 @@ TEST_F(ReactorScopes, ExceptionComesOutWhenAllIsOver) {
     auto receiving = far.receive(memory());
     co_await async_scope(near, [&](Scope& scope) -> Task<void> {
       scope.post_detached(Send{from.gather(request)});
-      co_await reactor.sleep(0ns);
+      co_await reactor.sleep(0ns);  // wait: it is what is tested.
       throw std::runtime_error("as intended");
     });
     co_return Result<void>{};

@@ -7,8 +7,8 @@
 /// slots of everybody. The free list of a queue *is* its credit: an empty one is `would_block`, and
 /// a result that nobody has taken keeps its slot.
 ///
-/// Only what must be inline is here; filing, waiting, scopes and the end of a channel are in
-/// src/channel. Figures are instructions per operation, g++ / clang, by `./bench overhead`.
+/// Only what must be inline is here; the rest is in src/channel. Figures are instructions per
+/// operation, g++ / clang, by `./bench overhead`.
 #include <infiniband/verbs.h>
 
 #include <array>
@@ -33,8 +33,8 @@
 
 namespace verbatim::detail {
 
-// wr_id = {generation:40, slot:24}. The free list is a stack, so one slot may be used every few
-// nanoseconds: 32 bits of generation would wrap within a minute, 40 last for hours.
+// wr_id = {generation:40, slot:24}. One slot may be used every few nanoseconds: 32 bits of
+// generation would wrap within a minute, 40 last for hours.
 inline constexpr std::uint64_t kIndexBits = 24;
 inline constexpr std::uint64_t kGeneration = std::uint64_t{1} << kIndexBits;
 /// No slot has this bit: the handle of a post that was refused, whose error is parked.
@@ -61,8 +61,7 @@ struct OperationQueue;
 struct ChannelState;
 struct ScopeState;
 enum class Memory : std::uint8_t;
-struct Wakeups;
-extern Wakeups no_wakeups;  ///< Of a channel that is on no Reactor.
+extern struct Wakeups no_wakeups;  ///< Of a channel that is on no Reactor.
 
 struct alignas(64) Slot {
   std::uint64_t id = 0;
