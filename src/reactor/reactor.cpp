@@ -156,11 +156,19 @@ Task<Result<Connection>> Reactor::accept(const Listener& listener, Deadline dead
   }
 }
 
-Task<Result<Connection>> Reactor::dial(ProtectionDomain domain, std::string address,
-                                       DialOptions options) {
-  options.channel.on = *this;
+Task<Result<Connection>> Reactor::dial(const ProtectionDomain& domain, std::string_view address,
+                                       const DialOptions& options) {
+  DialOptions here = options;
+  here.channel.on = *this;
   // Shared with the thread that looks the name up, which may outlive us.
-  const auto dialling = std::make_shared<detail::Dialling>(domain, address, options);
+  return drive(std::make_shared<detail::Dialling>(domain, address, here));
+}
+Task<Result<Connection>> Reactor::dial(const ProtectionDomain& domain, std::string_view address) {
+  const DialOptions options;
+  return dial(domain, address, options);
+}
+
+Task<Result<Connection>> Reactor::drive(std::shared_ptr<detail::Dialling> dialling) {
   if (!dialling->needs_lookup()) {
     if (auto found = dialling->look_up(); !found) co_return std::unexpected(found.error());
   } else {

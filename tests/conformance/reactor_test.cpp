@@ -445,7 +445,8 @@ TEST_F(ReactorTest, DialToNobodyIsLateAndDelaysNobody) {
   reactor.spawn(echo(other, memory(), end));
   Error why;
   const auto call = [](Reactor& on, const ProtectionDomain& in, Error& error) -> Task<void> {
-    const auto dialled = co_await on.dial(in, "127.0.0.1:1", {.deadline = 50ms});
+    const DialOptions options{.deadline = 50ms};
+    const auto dialled = co_await on.dial(in, "127.0.0.1:1", options);
     if (!dialled) error = dialled.error();
   };
   reactor.spawn(call(reactor, domain, why));

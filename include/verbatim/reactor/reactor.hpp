@@ -24,7 +24,7 @@
 #include <memory>
 #include <optional>
 #include <span>
-#include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 
@@ -46,6 +46,7 @@ namespace verbatim {
 class Pool;
 
 namespace detail {
+class Dialling;
 struct ReactorState;
 
 /// Waits for a time, a descriptor, or both.
@@ -147,9 +148,13 @@ class Reactor {
   /// The next client of a listener whose channels are on this reactor.
   [[nodiscard]] Task<Result<Connection>> accept(const Listener& listener,
                                                 Deadline deadline = kForever);
-  /// As verbatim::dial(), on this reactor: `options.channel.on` is set for you.
-  [[nodiscard]] Task<Result<Connection>> dial(ProtectionDomain domain, std::string address,
-                                              DialOptions options = {});
+  /// As verbatim::dial(), on this reactor: `options.channel.on` is set for you. Name the options:
+  /// g++ 12 destroys a temporary aggregate in a co_await twice.
+  [[nodiscard]] Task<Result<Connection>> dial(const ProtectionDomain& domain,
+                                              std::string_view address, const DialOptions& options);
+  [[nodiscard]] Task<Result<Connection>> dial(const ProtectionDomain& domain,
+                                              std::string_view address);
+  void dial(const ProtectionDomain&, std::string_view, DialOptions&&) = delete;
 
   /// Buffers of the shared receives that are neither with the program nor unread.
   [[nodiscard]] std::uint32_t free_receives() const noexcept;
@@ -165,6 +170,7 @@ class Reactor {
 
  private:
   explicit Reactor(std::unique_ptr<detail::ReactorState> state) noexcept;
+  Task<Result<Connection>> drive(std::shared_ptr<detail::Dialling> dialling);
   /// False: stopped. The task is gone either way.
   [[nodiscard]] bool run_until_over(Task<void> task);
   void tell(detail::ChannelCore& channel, detail::Slot& slot, bool is_to_come, void* tag,
