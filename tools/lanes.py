@@ -143,14 +143,18 @@ def on_soft0(lane, preset, variants, env=None):
 
 
 DEFERRED = {"VERBATIM_SOFT_MODE": "deferred"}
+ON_REACTOR = {"VERBATIM_TEST_ON_REACTOR": "1",
+              "GTEST_FILTER": "*Channel*:*Scope*:Owners*:Element*:Keepalive*"}
 
 
 def soft(lane):
-    """The conformance suite on `soft0`: at once, deferred, each memory path, both link layers;
-    what killed processes leave; 20 seconds of `soak`; misuse in a release build."""
+    """The conformance suite on `soft0`: at once, deferred, each memory path, both link layers; of
+    channels also on one Reactor; what killed processes leave; 20 seconds of `soak`; misuse in a
+    release build."""
     build(lane)
     on_soft0(lane, "release", [{}, DEFERRED, {"VERBATIM_SOFT_MEMORY": "process"},
-                               {"VERBATIM_SOFT_MEMORY": "relay"}, {"VERBATIM_SOFT_LINK": "eth"}])
+                               {"VERBATIM_SOFT_MEMORY": "relay"}, {"VERBATIM_SOFT_LINK": "eth"},
+                               ON_REACTOR])
     run_tests(lane, "release", "soft")
     show("".join(run_tests(lane, "release", "soak")), "soak: ")
 

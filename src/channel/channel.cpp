@@ -157,11 +157,11 @@ Result<std::size_t> Channel::poll() noexcept {
 
 Result<int> Channel::fd() noexcept {
   detail::ChannelState& state = whole();
+  if (state.in_child()) return std::unexpected(*state.cause);
   if (state.core->driver != nullptr)
     return std::unexpected(Error{.code = Errc::unsupported,
                                  .operation = "Channel::fd",
                                  .field = "the Reactor of the channel has one for all"});
-  if (state.in_child()) return std::unexpected(*state.cause);
   if (state.watched.epoll.get() < 0) {
     detail::FileDescriptor epoll{epoll_create1(EPOLL_CLOEXEC)};
     if (epoll.get() < 0) return std::unexpected(os_failure("epoll_create1", errno));

@@ -187,7 +187,8 @@ bool ChannelState::await_for(Slot& slot, std::uint64_t id, Patience& patience,
                              Memory memory) noexcept {
   last_result.unproven = false;
   last_result.error = {};
-  if (slot.id != id) {
+  // On a shared queue it may be another channel's.
+  if (slot.id != id || slot.queue->channel != this) {
     last_result.error =
         (id & kRefused) != 0 ? refusal(id) : Error{.code = Errc::stale, .operation = "wait"};
     return false;

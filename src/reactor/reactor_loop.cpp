@@ -268,7 +268,7 @@ bool ReactorState::sleep() noexcept {
 std::size_t ReactorState::arm() noexcept {
   std::size_t count = 0;
   look_around(0);  // Takes an event that is there: only then the next one is raised.
-  static_cast<void>(core->arm());
+  [[maybe_unused]] const auto armed = core->arm();  // A broken queue says so when it is polled.
   while (count < kMostLooks && look()) ++count;
   set_alarm();
   was_outside_ = true;

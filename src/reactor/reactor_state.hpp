@@ -28,6 +28,7 @@ struct ReactorState;
 
 /// A coroutine that nobody awaits.
 struct Root {
+  // NOLINTNEXTLINE(readability-identifier-naming): the language's name.
   struct promise_type final : PromiseBase {
     promise_type(ReactorState& on, Task<void>& task) noexcept;
     Root get_return_object() noexcept { return {this}; }

@@ -156,6 +156,7 @@ TEST_F(ChannelEnd, DestructorIsBounded) {
 }
 
 TEST_F(ChannelEnd, FileDescriptorBecomesReadable) {
+  if (reactor) GTEST_SKIP() << "the Reactor has one descriptor for all";
   auto receiving = right.receive(empty(64));
   const int fd = require(right.fd());
   pollfd entry{.fd = fd, .events = POLLIN, .revents = 0};

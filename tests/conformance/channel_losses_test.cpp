@@ -57,6 +57,7 @@ TEST_F(ChannelLosses, MessageIntoADroppedReceiveIsCounted) {
 
 /// A message comes while the handler of another one is inside a blocking call.
 TEST_F(ChannelLosses, MessageThatComesDuringABlockingCallWakesTheEventLoop) {
+  if (reactor) GTEST_SKIP() << "the Reactor has one descriptor for all";
   auto first = right.receive(empty(kPiece));
   auto second = right.receive(empty(kPiece));
   const int fd = require(right.fd());

@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
 /// \file Two channels of this process, connected to each other, and memory for them.
+///
+/// With VERBATIM_TEST_ON_REACTOR they are channels of one Reactor, which nobody runs: every call
+/// has to do all the same what it does on a channel of its own.
 #include <gtest/gtest.h>
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -14,15 +19,25 @@
 #include "support/pattern.hpp"
 #include "support/require.hpp"
 #include "verbatim/channel/channel.hpp"
+#include "verbatim/reactor/reactor.hpp"
 
 namespace verbatim::test {
+
+[[nodiscard]] inline bool is_on_reactor() noexcept {
+  return std::getenv("VERBATIM_TEST_ON_REACTOR") != nullptr;
+}
 
 class ConnectedChannels : public testing::Test {
  protected:
   static constexpr std::size_t kPiece = 64;
 
   explicit ConnectedChannels(const ChannelOptions& options = {})
-      : pair(require(connect_pair(domain, options))) {}
+      : pair(require(connect_pair(domain, on_reactor(options)))) {}
+
+  [[nodiscard]] ChannelOptions on_reactor(ChannelOptions options) const {
+    if (reactor) options.on = *reactor;
+    return options;
+  }
 
   // For owned operations.
   [[nodiscard]] Buffer filled(std::size_t bytes, std::uint64_t with) {
@@ -58,6 +73,8 @@ class ConnectedChannels : public testing::Test {
   std::uint64_t seed = test_seed();
   Context context = open_context();
   ProtectionDomain domain = require(context.allocate_domain());
+  std::optional<Reactor> reactor =
+      is_on_reactor() ? std::optional{require(Reactor::create(domain))} : std::nullopt;
   std::pair<Channel, Channel> pair;
   Channel& left = pair.first;
   Channel& right = pair.second;
