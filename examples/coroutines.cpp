@@ -59,6 +59,11 @@ vb::Task<vb::Result<void>> run_all(vb::Reactor& reactor, vb::Channel& one, vb::C
   // [/any]
   expect(which == 1 && came.result && (co_await std::move(sending)).result, "wrong channel");
 
+  // [take]
+  vb::Result<vb::Buffer> spare = co_await reactor.take(pool, 1s);  // waits while all are out
+  // [/take]
+  expect(spare.has_value(), "no buffer");
+
   // [thread]
   bool is_done = false;
   std::jthread other{[&] {

@@ -9,30 +9,30 @@ namespace vb = verbatim;
 namespace {
 
 // [server]
-vb::Task<void> serve(vb::Channel channel, vb::Buffer buffer) {
-  while (buffer) {  // null from the start if the pool is empty: no room for this client
-    auto [message, got] = co_await channel.receive(std::move(buffer));
+vb::Task<void> serve(vb::Channel channel) {
+  for (;;) {
+    auto [message, got] = co_await channel.receive();
     if (!got) co_return;  // the client is gone
     auto sent = co_await channel.send(std::move(message), {.length = *got->byte_count()});
-    if (sent.result) buffer = std::move(sent.buffer);
+    if (!sent.result) co_return;
   }
 }
 
-vb::Task<vb::Result<void>> listen(vb::Reactor& reactor, vb::Listener& listener, vb::Pool& pool) {
+vb::Task<vb::Result<void>> listen(vb::Reactor& reactor, vb::Listener& listener) {
   auto client = co_await reactor.accept(listener);
   for (; client; client = co_await reactor.accept(listener))
-    reactor.spawn(serve(std::move(client->channel), pool.try_take()));
+    reactor.spawn(serve(std::move(client->channel)));
   co_return std::unexpected(client.error());
 }
 
 vb::Result<void> run(const char* address) {
   auto context = VERBATIM_TRY(vb::open_device());
   auto domain = VERBATIM_TRY(context.allocate_domain());
-  auto reactor = VERBATIM_TRY(vb::Reactor::create(domain));
-  auto pool = VERBATIM_TRY(vb::Pool::create(domain, {.bytes = 4096, .count = 1024}));
-  const vb::ChannelOptions options{.on = reactor, .max_sends = 1, .max_receives = 1};
+  const vb::SharedReceiveOptions receives{.bytes = 4096, .count = 1024};  // of all clients together
+  auto reactor = VERBATIM_TRY(vb::Reactor::create(domain, {.receives = receives}));
+  const vb::ChannelOptions options{.on = reactor, .max_sends = 1};
   auto listener = VERBATIM_TRY(vb::Listener::open(domain, address, {.channel = options}));
-  return reactor.run(listen(reactor, listener, pool));
+  return reactor.run(listen(reactor, listener));
 }
 // [/server]
 

@@ -157,6 +157,15 @@ TEST_F(Servers, EchoWithEpoll) {
   EXPECT_TRUE(server.is_running());
 }
 
+TEST_F(Servers, EchoWithAsio) {
+  const std::string address = address_of("echo_asio");
+  const Server server{"echo_asio", {address}};
+  visit("echo_asio", address, crowd(), 16);
+  visit("echo_asio", address, crowd(), 2);
+  visit("echo_asio", address, crowd(), 2);
+  EXPECT_TRUE(server.is_running());
+}
+
 TEST_F(Servers, ProxyInFrontOfAnEcho) {
   const std::string address = address_of("proxy");
   const std::string behind = address_of("behind_proxy");
