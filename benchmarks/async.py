@@ -46,6 +46,7 @@ class Kind(NamedTuple):
 
 KINDS = {
     "reactor": Kind(echo=1.04, kib=80),
+    "shared": Kind(echo=1.07, kib=24),  # receives
 }
 BUSY = (0.995, 1.005)  # times one alone
 WOKEN, AWAKE = 1.5, 1.4  # times one blocking channel's

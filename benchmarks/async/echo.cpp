@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // What an echo costs, in one thread: callgrind counts the instructions of async_measured().
 #include <cstdio>
+#include <string>
 #include <string_view>
 
 #include "world.hpp"
@@ -45,13 +46,14 @@ int echo(const ProtectionDomain& domain, std::string_view kind, std::size_t chan
     run_work({run, echoes, nullptr, busy, rounds}, "blocking", channels);
     return 0;
   }
-  if (kind != "reactor") return 2;
-  Reactor reactor = need(Reactor::create(domain));
-  Pairs pairs = make_pairs(domain, {.servers = reactor, .clients = reactor}, channels);
-  Echoes echoes{domain, pairs};
+  if (kind != "reactor" && kind != "shared") return 2;
+  const Receives receives = kind == "shared" ? Receives::shared : Receives::own;
+  Reactor reactor = make_reactor(domain, receives, channels);
+  Pairs pairs = make_pairs(domain, {.servers = reactor, .clients = reactor}, channels, receives);
+  Echoes echoes{domain, pairs, receives};
   echoes.serve(reactor);
   const auto run = [](const Work& work) { work.echoes.ask(*work.reactor, work.busy, work.rounds); };
-  run_work({run, echoes, &reactor, busy, rounds}, "reactor", channels);
+  run_work({run, echoes, &reactor, busy, rounds}, std::string{kind}.c_str(), channels);
   return 0;
 }
 

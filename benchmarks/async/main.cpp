@@ -7,10 +7,11 @@
 // async_driver memory KIND CHANNELS             what each of them takes
 // async_driver round_trip KIND CHANNELS ROUNDS  how long an echo between two threads takes
 //
-// KIND: `reactor`, or `blocking` for channels with completion queues of their own (no memory). JSON
-// on stdout.
+// KIND: `reactor`, `shared` for one with shared receives, or `blocking` for channels with
+// completion queues of their own (no memory). JSON on stdout.
 #include <sys/resource.h>
 
+#include <charconv>
 #include <cstdio>
 #include <cstdlib>
 #include <string_view>
@@ -23,7 +24,11 @@ namespace {
 using namespace verbatim::async_bench;
 
 int run(const verbatim::ProtectionDomain& domain, const std::vector<std::string_view>& words) {
-  const auto number = [&](std::size_t at) { return std::atol(words[at].data()); };
+  const auto number = [&](std::size_t at) {
+    long value = 0;
+    std::from_chars(words[at].begin(), words[at].end(), value);
+    return value;
+  };
   const auto count = [&](std::size_t at) { return static_cast<std::size_t>(number(at)); };
   if (words.size() == 5 && words[0] == "echo")
     return echo(domain, words[1], count(2), count(3), number(4));

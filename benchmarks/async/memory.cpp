@@ -26,20 +26,21 @@ long descriptors() {
 }
 
 /// So that each queue was used from its first entry to its last.
-constexpr long kRounds = 2 * kDepth;
+constexpr long kRounds = 2L * kDepth;
 
 }  // namespace
 
 int memory(const ProtectionDomain& domain, std::string_view kind, std::size_t channels) {
-  if (kind != "reactor") return 2;
-  Reactor reactor = need(Reactor::create(domain));
+  if (kind != "reactor" && kind != "shared") return 2;
+  const Receives receives = kind == "shared" ? Receives::shared : Receives::own;
+  Reactor reactor = make_reactor(domain, receives, channels / 2);
   const Sides on{.servers = reactor, .clients = reactor};
-  const Pairs first = make_pairs(domain, on, 1);  // What the device needs for any.
+  const Pairs first = make_pairs(domain, on, 1, receives);  // What the device needs for any.
   const long memory_before = resident_kib();
   const long descriptors_before = descriptors();
-  Pairs pairs = make_pairs(domain, on, channels / 2);
+  Pairs pairs = make_pairs(domain, on, channels / 2, receives);
   const long opened = descriptors() - descriptors_before;
-  Echoes echoes{domain, pairs};
+  Echoes echoes{domain, pairs, receives};
   echoes.serve(reactor);
   echoes.ask(reactor, channels / 2, kRounds);
   const double kib = static_cast<double>(resident_kib() - memory_before);

@@ -48,6 +48,8 @@ void print(Echoes& echoes, const char* kind, std::size_t channels, long rounds) 
   };
   std::vector<double> woken;
   std::vector<double> busy;
+  woken.reserve(static_cast<std::size_t>(rounds));
+  busy.reserve(static_cast<std::size_t>(kBusyRounds * rounds));
   for (long i = 0; i < rounds; ++i) {
     std::this_thread::sleep_for(kPause);
     woken.push_back(timed(static_cast<std::size_t>(i) % channels));

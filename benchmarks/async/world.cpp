@@ -12,10 +12,12 @@ void give_up(const Error& error) {
   std::exit(1);
 }
 
-Pairs make_pairs(const ProtectionDomain& domain, const Sides& on, std::size_t count) {
+Pairs make_pairs(const ProtectionDomain& domain, const Sides& on, std::size_t count,
+                 Receives receives) {
   const auto prepare = [&](const SharedCompletions& completions) {
-    return need(PreparedChannel::create(
-        domain, {.on = completions, .max_sends = kDepth, .max_receives = kDepth}));
+    ChannelOptions options{.on = completions, .max_sends = kDepth};
+    if (receives == Receives::own) options.max_receives = kDepth;
+    return need(PreparedChannel::create(domain, options));
   };
   Pairs pairs;
   for (std::size_t i = 0; i < count; ++i) {
@@ -29,8 +31,17 @@ Pairs make_pairs(const ProtectionDomain& domain, const Sides& on, std::size_t co
   return pairs;
 }
 
-Echoes::Echoes(const ProtectionDomain& domain, Pairs& pairs)
+Reactor make_reactor(const ProtectionDomain& domain, Receives receives, std::size_t pairs) {
+  ReactorOptions options;
+  if (receives == Receives::shared)
+    options.receives =
+        SharedReceiveOptions{.bytes = 64, .count = static_cast<std::uint32_t>(2 * pairs + 64)};
+  return need(Reactor::create(domain, options));
+}
+
+Echoes::Echoes(const ProtectionDomain& domain, Pairs& pairs, Receives receives)
     : pairs_(pairs),
+      receives_(receives),
       pool_(need(Pool::create(
           domain, {.bytes = 64, .count = static_cast<std::uint32_t>(3 * pairs.clients.size())}))) {
   for (std::size_t i = 0; i < pairs.clients.size(); ++i)
@@ -48,9 +59,21 @@ Task<void> Echoes::serve_one(Channel& channel, Buffer buffer) {
   }
 }
 
+Task<void> Echoes::serve_one_shared(Channel& channel) {
+  for (;;) {
+    auto asked = co_await channel.receive();
+    if (!asked.result) give_up(asked.result.error());
+    auto sent =
+        co_await channel.send(std::move(asked.buffer), {.length = *asked.result->byte_count()});
+    if (!sent.result) give_up(sent.result.error());
+  }
+}
+
 void Echoes::serve(Reactor& reactor) {
   for (std::size_t i = 0; i < memory_.size(); ++i)
-    reactor.spawn(serve_one(pairs_.servers[i], std::move(memory_[i].place)));
+    reactor.spawn(receives_ == Receives::shared
+                      ? serve_one_shared(pairs_.servers[i])
+                      : serve_one(pairs_.servers[i], std::move(memory_[i].place)));
 }
 
 /// Where the one waits that the last of many wakes.
@@ -78,9 +101,24 @@ Task<void> Echoes::ask_one(Latch& latch, std::size_t client, long rounds) {
   if (--latch.left == 0 && latch.waiting) latch.waiting.resume();
 }
 
+Task<void> Echoes::ask_one_shared(Latch& latch, std::size_t client, long rounds) {
+  Channel& channel = pairs_.clients[client];
+  Memory& memory = memory_[client];
+  for (long i = 0; i < rounds; ++i) {
+    auto sent = co_await channel.send(std::move(memory.question), {.length = sizeof i});
+    if (!sent.result) give_up(sent.result.error());
+    memory.question = std::move(sent.buffer);
+    auto answered = co_await channel.receive();
+    if (!answered.result) give_up(answered.result.error());
+  }
+  if (--latch.left == 0 && latch.waiting) latch.waiting.resume();
+}
+
 void Echoes::ask(Reactor& reactor, std::size_t clients, long rounds) {
   Latch latch{.left = clients};
-  for (std::size_t i = 0; i < clients; ++i) reactor.spawn(ask_one(latch, i, rounds));
+  for (std::size_t i = 0; i < clients; ++i)
+    reactor.spawn(receives_ == Receives::shared ? ask_one_shared(latch, i, rounds)
+                                                : ask_one(latch, i, rounds));
   reactor.run([](Latch& all) -> Task<void> { co_await all; }(latch));
 }
 

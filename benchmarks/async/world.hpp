@@ -31,12 +31,16 @@ struct Sides {
   SharedCompletions servers{};
   SharedCompletions clients{};
 };
-Pairs make_pairs(const ProtectionDomain& domain, const Sides& on, std::size_t count);
+enum class Receives : std::uint8_t { own, shared };
+Pairs make_pairs(const ProtectionDomain& domain, const Sides& on, std::size_t count,
+                 Receives receives = Receives::own);
+/// With room for what all clients of these cases may have on the way, if its receives are shared.
+Reactor make_reactor(const ProtectionDomain& domain, Receives receives, std::size_t pairs);
 
 /// Each server and each client, with what it needs for its echoes.
 class Echoes {
  public:
-  Echoes(const ProtectionDomain& domain, Pairs& pairs);
+  Echoes(const ProtectionDomain& domain, Pairs& pairs, Receives receives = Receives::own);
 
   /// Servers that send back what comes, for ever.
   void serve(Reactor& reactor);
@@ -50,9 +54,12 @@ class Echoes {
  private:
   struct Latch;
   static Task<void> serve_one(Channel& channel, Buffer buffer);
+  static Task<void> serve_one_shared(Channel& channel);
   Task<void> ask_one(Latch& latch, std::size_t client, long rounds);
+  Task<void> ask_one_shared(Latch& latch, std::size_t client, long rounds);
 
   Pairs& pairs_;
+  Receives receives_;
   Pool pool_;
   struct Memory {
     Buffer question;
