@@ -50,6 +50,7 @@ ReactorState::ReactorState(std::shared_ptr<CompletionCore> on, const ReactorOpti
                           ReactorState& reactor = static_cast<Signal&>(self).reactor;
                           [[maybe_unused]] const auto taken =
                               reactor.core->events.wait(std::chrono::nanoseconds{0});
+                          reactor.is_armed_ = false;
                         }),
       woken_(*this,
              [](EventSource& self, std::uint32_t) noexcept {
@@ -267,9 +268,13 @@ bool ReactorState::sleep() noexcept {
 
 std::size_t ReactorState::arm() noexcept {
   std::size_t count = 0;
-  look_around(0);  // Takes an event that is there: only then the next one is raised.
-  [[maybe_unused]] const auto armed = core->arm();  // A broken queue says so when it is polled.
-  while (count < kMostLooks && look()) ++count;
+  do {
+    look_around(0);  // Takes an event that is there: only then the next one is raised.
+    [[maybe_unused]] const auto armed = core->arm();  // A broken queue says so when it is polled.
+    is_armed_ = true;
+    while (count < kMostLooks && look()) ++count;
+    // Busy looks look around, too, and may have taken the event of what came since.
+  } while (!is_armed_ && count < kMostLooks);
   set_alarm();
   was_outside_ = true;
   return count;
@@ -313,12 +318,14 @@ std::size_t ReactorState::poll(std::span<void*> out) {
   const Visit visit{*this};
   tags.begin(out);
   for (std::size_t looks = 0; tags.count(out) == 0; ++looks) {
-    if (looks == kMostLooks) {
+    if (looks >= kMostLooks) {
       core->waker->wake();
       break;
     }
     if (look()) continue;
-    if (arm() == 0) break;
+    const std::size_t came = arm();
+    if (came == 0) break;
+    looks += came;
   }
   const std::size_t count = tags.count(out);
   tags.end();

@@ -165,6 +165,7 @@ struct ReactorState final : Driver {
   std::uint64_t spin_;
   bool was_outside_ = true;  ///< Since the clock was last read.
   bool is_broken_ = false;
+  bool is_armed_ = false;  ///< The completion queue raises an event for what comes next, or has.
 };
 
 }  // namespace verbatim::detail

@@ -2,6 +2,7 @@
 #include "verbatim/verbs/completion_queue.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cerrno>
 
 #include "verbatim/base/try.hpp"
@@ -45,13 +46,13 @@ Result<void> CompletionQueueState::reserve_locked(std::uint32_t entries) {
   return {};
 }
 
-/// To twice the depth, if the device has it: a resize moves all that is in the queue, and of many
-/// queue pairs only a few shall cause one.
+/// To the next power of two, if the device has it: a resize moves all that is in the queue, and of
+/// many queue pairs only a few shall cause one. Not to twice the depth: devices round up, too.
 Result<void> CompletionQueueState::grow_locked(std::uint32_t needed) {
   const std::uint32_t limit = raw.context().capabilities.max_completion_queue_depth;
-  const auto doubled =
-      static_cast<std::uint32_t>(std::min<std::uint64_t>(2 * std::uint64_t{depth}, limit));
-  if (doubled > needed && resize_locked(doubled)) return {};
+  const auto rounded = static_cast<std::uint32_t>(
+      std::min<std::uint64_t>(std::bit_ceil(std::uint64_t{needed}), limit));
+  if (rounded > needed && resize_locked(rounded)) return {};
   return resize_locked(needed);
 }
 

@@ -121,8 +121,8 @@ class Reactor {
   /// Does what there is to do, and never sleeps: for a loop of your own, which waits for fd(). It
   /// looks 64 times at most, so that the rest of the loop has its turn; fd() then stays readable.
   std::size_t poll();
-  /// As poll(), until there are tags of what is over; up to `out.size()` of them. fd() tells of
-  /// more when it has given fewer than that: call it until then.
+  /// As poll(), until there are tags of what is over; up to `out.size()` of them. Call it until it
+  /// gives none: from then on fd() tells.
   std::size_t poll(std::span<void*> out);
   /// `tag` comes out of poll() when the operation is over: then its wait() returns at once.
   template <class Owner>

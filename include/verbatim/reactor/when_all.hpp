@@ -32,6 +32,7 @@ struct Latch {
 /// One of the tasks, as a coroutine that tells the latch.
 class Part {
  public:
+  // NOLINTNEXTLINE(readability-identifier-naming): the language's name.
   struct promise_type : PromiseBase {
     Latch* latch = nullptr;
     Part get_return_object() noexcept {
