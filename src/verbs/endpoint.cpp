@@ -104,7 +104,8 @@ Result<void> read_gids(ByteReader& reader, Endpoint& endpoint) {
   for (unsigned i = 0; i < count; ++i) {
     Endpoint::CandidateGid candidate;
     const auto bytes = VERBATIM_TRY(reader.get_bytes("gid", candidate.gid.bytes.size()));
-    std::ranges::transform(bytes, candidate.gid.bytes.begin(), std::to_integer<std::uint8_t>);
+    std::ranges::transform(bytes, candidate.gid.bytes.begin(),
+                           [](std::byte each) { return std::to_integer<std::uint8_t>(each); });
     candidate.index = VERBATIM_TRY(reader.get<std::uint32_t>("gid_index"));
     candidate.type =
         VERBATIM_TRY(get_enum(reader, "gid_type", GidType::infiniband, GidType::roce_v2));
