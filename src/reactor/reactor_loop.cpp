@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The loop of a Reactor: looks, times, sleeps, and what it sleeps at.
+#include <poll.h>
 #include <sched.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
@@ -219,14 +220,12 @@ void ReactorState::take_submitted() noexcept {
 }
 
 void ReactorState::look_around(std::uint64_t longest) noexcept {
-  const timespec time = to_timespec(std::chrono::nanoseconds{std::min(longest, kLongest)});
-  const int most = static_cast<int>(raised_.size());
-  int count = epoll_pwait2(epoll.get(), raised_.data(), most, &time, nullptr);
-  if (count < 0 && errno == ENOSYS) {  // Linux before 5.11.
-    const std::uint64_t milliseconds =
-        std::min<std::uint64_t>((longest + 999'999) / 1'000'000, 60'000);
-    count = epoll_wait(epoll.get(), raised_.data(), most, static_cast<int>(milliseconds));
+  if (longest != 0) {  // epoll_wait() knows milliseconds only, and Valgrind not epoll_pwait2().
+    const timespec time = to_timespec(std::chrono::nanoseconds{std::min(longest, kLongest)});
+    pollfd all{.fd = epoll.get(), .events = POLLIN, .revents = 0};
+    static_cast<void>(ppoll(&all, 1, &time, nullptr));
   }
+  const int count = epoll_wait(epoll.get(), raised_.data(), static_cast<int>(raised_.size()), 0);
   core->wakeups.now = clock_now();
   left_ = std::span{raised_}.first(static_cast<std::size_t>(std::max(count, 0)));
   while (!left_.empty()) {
