@@ -9,12 +9,6 @@
 namespace verbatim::overhead {
 namespace {
 
-template <class T>
-T need(Result<T> result) {
-  if (!result) report(result);
-  return *std::move(result);
-}
-
 struct World {
   Reactor reactor;
   std::vector<Channel> channels{};
@@ -24,10 +18,8 @@ struct World {
 World make_world(const Fixture& fixture, std::size_t channels) {
   World world{.reactor = need(Reactor::create(fixture.domain))};
   for (std::size_t i = 0; i < channels; ++i) {
-    auto prepared = need(PreparedChannel::create(
-        fixture.domain, {.on = world.reactor, .max_sends = 15, .max_receives = 15}));
-    const Endpoint self = prepared.endpoint();
-    world.channels.push_back(need(std::move(prepared).connect(self)));
+    world.channels.push_back(
+        connect_to_itself(fixture, {.on = world.reactor, .max_sends = 15, .max_receives = 15}));
     world.buffers.push_back(need(fixture.domain.allocate(fixture.message.size())));
   }
   return world;

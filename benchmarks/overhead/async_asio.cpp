@@ -11,24 +11,12 @@
 namespace verbatim::overhead {
 namespace {
 
-template <class T>
-T need(Result<T> result) {
-  if (!result) report(result);
-  return *std::move(result);
-}
-
 struct World {
   explicit World(const Fixture& fixture)
       : reactor(need(Reactor::create(fixture.domain))),
-        channel(connected(fixture, reactor)),
+        channel(connect_to_itself(fixture, {.on = reactor, .max_sends = 15, .max_receives = 15})),
         buffer(need(fixture.domain.allocate(fixture.message.size()))),
         loop(need(AsioReactor::create(io, reactor))) {}
-  static Channel connected(const Fixture& fixture, Reactor& on) {
-    auto prepared = need(
-        PreparedChannel::create(fixture.domain, {.on = on, .max_sends = 15, .max_receives = 15}));
-    const Endpoint self = prepared.endpoint();
-    return need(std::move(prepared).connect(self));
-  }
 
   asio::io_context io{1};
   Reactor reactor;

@@ -8,21 +8,8 @@
 namespace verbatim::overhead {
 namespace {
 
-template <class T>
-T need(Result<T> result) {
-  if (!result) report(result);
-  return *std::move(result);
-}
-
-/// Connected to itself: the null provider completes whatever is posted.
-Channel connect(const Fixture& fixture) {
-  auto prepared = need(PreparedChannel::create(fixture.domain));
-  const Endpoint self = prepared.endpoint();
-  return need(std::move(prepared).connect(self));
-}
-
 Channel& channel_of(const Fixture& fixture) {
-  static Channel channel = connect(fixture);  // At the first call, which is not measured.
+  static Channel channel = connect_to_itself(fixture);  // At the first call, which is not measured.
   return channel;
 }
 

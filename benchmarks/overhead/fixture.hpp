@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "raw.h"
@@ -58,6 +59,18 @@ void pool_take(Fixture& fixture, long operations);   ///< And dropped. Of severa
 template <class T>
 [[noreturn]] VERBATIM_COLD void report(const Result<T>& failed) {
   report(failed.error());
+}
+
+template <class T>
+T need(Result<T> result) {
+  if (!result) report(result);
+  return *std::move(result);
+}
+/// Connected to itself: the null provider completes whatever is posted.
+inline Channel connect_to_itself(const Fixture& fixture, const ChannelOptions& options = {}) {
+  auto prepared = need(PreparedChannel::create(fixture.domain, options));
+  const Endpoint self = prepared.endpoint();
+  return need(std::move(prepared).connect(self));
 }
 
 }  // namespace verbatim::overhead

@@ -59,12 +59,6 @@ void report(const Completion& completion) {
 
 namespace {
 
-template <class T>
-T need(Result<T> result) {
-  if (!result) report(result.error());
-  return *std::move(result);
-}
-
 Fixture make_fixture() {
   const Provider& provider = *verbatim_null_provider();
   // Nothing but the case may run: events would be read by a thread.

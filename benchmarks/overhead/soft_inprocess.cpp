@@ -6,12 +6,6 @@
 namespace verbatim::overhead {
 namespace {
 
-template <class T>
-T need(Result<T> result) {
-  if (!result) report(result);
-  return *std::move(result);
-}
-
 /// Two queue pairs of this process, connected to each other on the software device.
 struct Pair {
   CompletionQueue queue;

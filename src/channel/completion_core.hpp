@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "channel/clock.hpp"
 #include "channel/slab.hpp"
 #include "channel/timer_heap.hpp"
 #include "channel/waker.hpp"
@@ -77,6 +78,10 @@ class CompletionCore {
   ChannelState* channels = nullptr;
   std::size_t channel_count = 0;
   TimerHeap timers{};
+  /// When the deadline is over; never, if it has no end.
+  void call_at(Timer& timer, Deadline deadline) {
+    if (const Nanoseconds end = end_of(deadline); end < kLongest) timers.set(timer, end);
+  }
 
  private:
   /// Of turn(): any other than what is mostly awaited.

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "channel/channel_state.hpp"
+#include "channel/clock.hpp"
 #include "channel/interrupt.hpp"
 #include "channel/slot_states.hpp"
 
@@ -12,15 +13,6 @@ namespace verbatim::detail {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-Nanoseconds to_number(Clock::time_point time) noexcept {
-  if (time == Clock::time_point::max()) return kNever;
-  return static_cast<Nanoseconds>(
-      std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count());
-}
-Clock::time_point to_time(Nanoseconds number) noexcept {
-  return Clock::time_point{std::chrono::nanoseconds{number}};
-}
 
 }  // namespace
 
@@ -40,7 +32,7 @@ void wake_at_end_of(ChannelCore& channel, Slot& slot, std::uintptr_t waiter,
   ChannelState& state = whole(channel);
   check(slot.waiter == 0, "co_await: another coroutine waits for the same operation");
   if (deadline.kind() == Deadline::Kind::own) deadline = Deadline{state.options.timeout};
-  const Nanoseconds end = std::min(to_number(deadline.end(Clock::now())), kLongest);
+  const Nanoseconds end = end_of(deadline);
   if (slot.state != SlotState::batch) return wake_at_end(channel, slot, waiter, end);
   slot.waiter = waiter;
   slot.deadline = end;

@@ -172,9 +172,7 @@ Completed<Buffer> Receiver::take() noexcept {
 void Receiver::call_at(Timer& timer, Deadline deadline) const {
   if (deadline.kind() == Deadline::Kind::own && inbox->channel != nullptr)
     deadline = inbox->channel->options.timeout;
-  const auto end = deadline.end(Deadline::Clock::now());
-  if (end == Deadline::Clock::time_point::max()) return;
-  inbox->core->timers.set(timer, static_cast<Nanoseconds>(end.time_since_epoch().count()));
+  inbox->core->call_at(timer, deadline);
 }
 
 IncomingDeadlineAwaiter::IncomingDeadlineAwaiter(Receiver& receiver, Deadline deadline) noexcept

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "channel/channel_state.hpp"
+#include "channel/clock.hpp"
 #include "provider/fork_guard.hpp"
 #include "verbatim/base/log.hpp"
 #include "verbatim/base/try.hpp"
@@ -24,10 +25,6 @@ constexpr std::uint32_t kFirstBits = 6;  ///< Of the table's size.
 /// The event of a queue pair that has taken its last receive may come before it is retired: nobody
 /// is called for it then.
 constexpr std::chrono::milliseconds kFirstLook{1};
-
-Nanoseconds to_number(SharedReceives::Clock::time_point time) noexcept {
-  return static_cast<Nanoseconds>(time.time_since_epoch().count());
-}
 
 }  // namespace
 

@@ -2,30 +2,14 @@
 // Coroutines that wait for a time or a descriptor.
 #include <fcntl.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <utility>
 
 #include "channel/channel_state.hpp"
+#include "channel/clock.hpp"
 #include "reactor/reactor_state.hpp"
 
 namespace verbatim::detail {
-namespace {
-
-/// Not of the channel's own.
-Nanoseconds end_of(Deadline deadline) noexcept {
-  switch (deadline.kind()) {
-    case Deadline::Kind::relative:
-      return std::min(clock_now() + static_cast<Nanoseconds>(deadline.limit().count()), kLongest);
-    case Deadline::Kind::absolute:
-      return static_cast<Nanoseconds>(deadline.when().time_since_epoch().count());
-    case Deadline::Kind::own:
-    case Deadline::Kind::never: break;
-  }
-  return kLongest;
-}
-
-}  // namespace
 
 std::uint64_t end_of_wait(const ChannelCore& channel, const Slot& slot,
                           Deadline deadline) noexcept {
@@ -56,8 +40,7 @@ EventAwaiter::~EventAwaiter() {
 bool EventAwaiter::await_suspend(std::coroutine_handle<> waiting) noexcept {
   if (events_ != 0 && !watch()) return false;
   waiting_ = waiting;
-  const Nanoseconds end = end_of(deadline_);
-  if (end < kLongest) reactor_.core->timers.set(*this, end);
+  reactor_.core->call_at(*this, deadline_);
   return true;
 }
 

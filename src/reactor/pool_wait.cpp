@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Coroutines that wait for a buffer of a pool.
-#include <chrono>
 #include <mutex>
 #include <utility>
 
@@ -36,10 +35,7 @@ bool PoolAwaiter::await_suspend(std::coroutine_handle<> waiting) {
   told_ = std::make_shared<Told>(this);
   if (!pool_->join_queue(*this)) return false;
   waiting_ = waiting;
-  if (deadline_.kind() == Deadline::Kind::relative || deadline_.kind() == Deadline::Kind::absolute)
-    reactor_.core->timers.set(
-        *this, static_cast<std::uint64_t>(
-                   deadline_.end(std::chrono::steady_clock::now()).time_since_epoch().count()));
+  reactor_.core->call_at(*this, deadline_);
   return true;
 }
 

@@ -17,6 +17,7 @@
 #include "verbatim/base/check.hpp"
 #include "verbatim/base/log.hpp"
 #include "verbatim/base/try.hpp"
+#include "verbatim/verbs/detail/returned_blocks.hpp"
 
 namespace verbatim {
 namespace detail {
@@ -89,7 +90,7 @@ bool Reactor::run_until_over(Task<void> task) {
 
 void Reactor::spawn(Task<void> task) {
   const std::uintptr_t inside = state_->inside.load(std::memory_order_relaxed);
-  check(inside == 0 || inside == detail::ReactorState::this_thread(),
+  check(inside == 0 || inside == detail::this_thread(),
         "Reactor::spawn(): another thread is in the reactor; submit() is for any thread");
   detail::make_root(*state_, std::move(task)).promise->handle().resume();
 }

@@ -19,6 +19,7 @@
 #include "verbatim/base/check.hpp"
 #include "verbatim/base/log.hpp"
 #include "verbatim/verbs/detail/access.hpp"
+#include "verbatim/verbs/detail/returned_blocks.hpp"
 
 namespace verbatim::detail {
 namespace {

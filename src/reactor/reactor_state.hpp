@@ -5,7 +5,6 @@
 
 #include <array>
 #include <atomic>
-#include <chrono>
 #include <coroutine>
 #include <cstdint>
 #include <exception>
@@ -15,16 +14,13 @@
 #include <span>
 #include <vector>
 
+#include "channel/clock.hpp"
 #include "channel/completion_core.hpp"
 #include "verbatim/reactor/reactor.hpp"
 
 namespace verbatim::detail {
 
 struct ReactorState;
-
-[[nodiscard]] inline Nanoseconds clock_now() noexcept {
-  return static_cast<Nanoseconds>(std::chrono::steady_clock::now().time_since_epoch().count());
-}
 
 /// A coroutine that nobody awaits.
 struct Root {
@@ -73,9 +69,6 @@ struct ReactorState final : Driver {
   /// 0, or why epoll would not.
   int watch_source(EventSource& source, int fd, std::uint32_t before,
                    std::uint32_t events) noexcept;
-  [[nodiscard]] static std::uintptr_t this_thread() noexcept {
-    return reinterpret_cast<std::uintptr_t>(__builtin_thread_pointer());
-  }
 
   const std::shared_ptr<CompletionCore> core;
   const ReactorOptions options;

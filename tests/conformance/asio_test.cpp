@@ -22,22 +22,16 @@
 #include <thread>
 #include <vector>
 
-#include "conformance/connected_channels.hpp"
+#include "conformance/reactor_channels.hpp"
+#include "support/completions.hpp"
 
 namespace verbatim::test {
 namespace {
 
 using namespace std::chrono_literals;
 
-class AsioTest : public testing::Test {
+class AsioTest : public ReactorChannels {
  protected:
-  [[nodiscard]] std::pair<Channel, Channel> connected(ChannelOptions options = {}) {
-    options.on = reactor;
-    options.max_sends = 15;
-    options.max_receives = 15;
-    return require(connect_pair(domain, options));
-  }
-  [[nodiscard]] Buffer memory(std::size_t bytes = 64) { return require(domain.allocate(bytes)); }
   /// Until `over`; fails when that does not come.
   void run_until(const bool& over) {
     const auto end = std::chrono::steady_clock::now() + kPatience;
@@ -82,9 +76,6 @@ class AsioTest : public testing::Test {
     co_return right;
   }
 
-  Context context = open_context();
-  ProtectionDomain domain = require(context.allocate_domain());
-  Reactor reactor = require(Reactor::create(domain));
   asio::io_context io{1};
   std::optional<AsioReactor> loop{require(AsioReactor::create(io, reactor))};
 };

@@ -19,7 +19,8 @@
 #include <tuple>
 #include <vector>
 
-#include "conformance/connected_channels.hpp"
+#include "conformance/reactor_channels.hpp"
+#include "support/completions.hpp"
 #include "verbatim/reactor/async_scope.hpp"
 #include "verbatim/reactor/close.hpp"
 #include "verbatim/reactor/when_all.hpp"
@@ -29,16 +30,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-class ReactorTest : public testing::Test {
+class ReactorTest : public ReactorChannels {
  protected:
-  [[nodiscard]] std::pair<Channel, Channel> connected(ChannelOptions options = {}) {
-    options.on = reactor;
-    options.max_sends = 15;
-    options.max_receives = 15;
-    return require(connect_pair(domain, options));
-  }
-  [[nodiscard]] Buffer memory(std::size_t bytes = 64) { return require(domain.allocate(bytes)); }
-
   /// Sends back what comes, until the channel ends.
   static Task<void> echo(Channel& channel, Buffer buffer, Error& end) {
     for (;;) {
@@ -79,10 +72,6 @@ class ReactorTest : public testing::Test {
   static Result<void> fail() {
     return std::unexpected(Error{.code = Errc::work_failed, .operation = "test"});
   }
-
-  Context context = open_context();
-  ProtectionDomain domain = require(context.allocate_domain());
-  Reactor reactor = require(Reactor::create(domain));
 };
 
 TEST_F(ReactorTest, ManyChannelsTalkSideBySide) {

@@ -22,7 +22,6 @@
 #include <source_location>
 #include <type_traits>
 #include <utility>
-#include <variant>
 
 #include "verbatim/channel/detail/scope_run.hpp"
 #include "verbatim/channel/detail/waiters.hpp"
@@ -105,12 +104,12 @@ class AsyncScopeRun {
   Scope scope_;
 };
 
-template <class T>
-struct TaskValue;
-template <class T>
-struct TaskValue<Task<T>> {
-  using Type = T;
-};
+/// Of the closure's Task.
+template <class F>
+using AsyncReturn = typename std::invoke_result_t<F&, Scope&>::Value;
+template <class F>
+using AsyncOutcome = ScopeResult<typename ScopeReturn<AsyncReturn<F>>::Value,
+                                 typename ScopeReturn<AsyncReturn<F>>::Failure>;
 
 }  // namespace detail
 
@@ -122,22 +121,18 @@ struct TaskValue<Task<T>> {
 
 /// `body` takes a Scope& and returns a Task of nothing, a value, or a Result.
 template <class F>
-auto async_scope(Channel& channel, F body,
-                 std::source_location where = std::source_location::current())
-    -> Task<ScopeResult<typename detail::ScopeReturn<typename detail::TaskValue<
-                            std::invoke_result_t<F&, Scope&>>::Type>::Value,
-                        typename detail::ScopeReturn<typename detail::TaskValue<
-                            std::invoke_result_t<F&, Scope&>>::Type>::Failure>> {
-  using Returned = typename detail::TaskValue<std::invoke_result_t<F&, Scope&>>::Type;
+Task<detail::AsyncOutcome<F>> async_scope(
+    Channel& channel, F body, std::source_location where = std::source_location::current()) {
+  using Outcome = detail::AsyncOutcome<F>;
+  using Returned = detail::AsyncReturn<F>;
   using Parts = detail::ScopeReturn<Returned>;
   using Failure = typename Parts::Failure;
-  using Outcome = ScopeResult<typename Parts::Value, Failure>;
   static_assert(!detail::kHoldsHandle<Returned>,
                 "verbatim: the closure of a scope returns an Operation or the Scope: it would "
                 "outlive the scope");
   // Destroyed from the last to the first: the proof, then the closure's frame.
   std::optional<Task<Returned>> running;
-  std::optional<std::conditional_t<std::is_void_v<Returned>, std::monostate, Returned>> returned;
+  std::optional<detail::Given<Returned>> returned;
   std::exception_ptr thrown;
   detail::AsyncScopeRun run{detail::ChannelAccess::core(channel, where)};
   try {

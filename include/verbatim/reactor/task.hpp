@@ -16,6 +16,7 @@
 #include <optional>
 #include <type_traits>
 #include <utility>
+#include <variant>
 
 #include "verbatim/base/check.hpp"
 #include "verbatim/reactor/detail/frame_pool.hpp"
@@ -26,6 +27,10 @@ template <class T>
 class Task;
 
 namespace detail {
+
+/// What is kept of a T that a coroutine gives.
+template <class T>
+using Given = std::conditional_t<std::is_void_v<T>, std::monostate, T>;
 
 /// What all coroutines of this library have in common.
 struct PromiseBase {
@@ -86,6 +91,7 @@ template <class T = void>
 class [[nodiscard("a Task does nothing until it is awaited or spawned")]] Task {
  public:
   using promise_type = detail::Promise<T>;
+  using Value = T;  ///< What a co_await gives.
 
   Task(Task&& other) noexcept : coroutine_(std::exchange(other.coroutine_, nullptr)) {}
   Task& operator=(Task&& other) noexcept {

@@ -15,7 +15,6 @@
 #include <tuple>
 #include <type_traits>
 #include <utility>
-#include <variant>
 
 #include "verbatim/reactor/task.hpp"
 
@@ -67,8 +66,6 @@ class Part {
   std::coroutine_handle<promise_type> coroutine_;
 };
 
-template <class T>
-using Given = std::conditional_t<std::is_void_v<T>, std::monostate, T>;
 template <class T>
 struct Outcome {
   std::optional<Given<T>> value{};
