@@ -22,8 +22,9 @@ namespace verbatim {
 
 Canceller::Canceller(std::shared_ptr<detail::Interrupt> interrupt) noexcept
     : interrupt_(std::move(interrupt)) {}
-void Canceller::cancel() const noexcept {
-  if (interrupt_) interrupt_->raise();  // Else it was moved from.
+void Canceller::cancel() const noexcept { end(detail::Interrupt::kCancelled); }
+void Canceller::end(const Error& cause) const noexcept {
+  if (interrupt_) interrupt_->raise(cause);  // Else it was moved from.
 }
 
 // ---- Channel ------------------------------------------------------------------------------------

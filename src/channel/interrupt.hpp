@@ -20,9 +20,12 @@ struct Interrupt {
   Interrupt(const Interrupt&) = delete;
   Interrupt& operator=(const Interrupt&) = delete;
 
-  void raise() noexcept {
+  static constexpr Error kCancelled{.code = Errc::cancelled, .operation = "cancel"};
+
+  void raise(const Error& why = kCancelled) noexcept {
     const std::lock_guard lock{mutex};
     if (channel == nullptr || channel->in_child()) return;  // It is gone, or the parent's.
+    if (!channel->interrupted.load()) reason = why;
     channel->interrupted.store(true);
     channel->end_of_message.store(0);
     channel->end_of_elements.store(0);
@@ -43,6 +46,11 @@ struct Interrupt {
     if (channel->queue_pair) channel->end_of_message.store(channel->limits.end_of_message);
     channel->end_of_elements.store(channel->max_receive_elements + 1);
   }
+  /// Why, of one that was raised.
+  [[nodiscard]] Error told() noexcept {
+    const std::lock_guard lock{mutex};
+    return reason;
+  }
   void detach() noexcept {
     const std::lock_guard lock{mutex};
     channel = nullptr;
@@ -50,6 +58,7 @@ struct Interrupt {
 
   std::mutex mutex;
   ChannelState* channel = nullptr;
+  Error reason{};
   const bool is_shared;
   const std::shared_ptr<Waker> waker;
 };

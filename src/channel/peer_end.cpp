@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The peer's end, as the connection beside the channel tells it.
+// The peer's end, as the connection beside the channel tells it, or whoever calls Canceller::end().
 //
 // The device of a peer that is gone just does not answer: a send ends after its retries, a receive
 // never. The connection knows at once. What had arrived wins: the peer's end counts when nothing of
 // it came for kGrace, so that completions on their way are filed first.
 #include "channel/channel_state.hpp"
+#include "channel/interrupt.hpp"
 #include "channel/work_failure.hpp"
 
 namespace verbatim::detail {
@@ -52,13 +53,19 @@ bool ChannelState::heed_link(Clock::time_point now) noexcept {
 /// Ends the channel with what is known of the failure's reason besides the status: the peer's end,
 /// for whose news it may have to wait, or trouble with the port.
 bool ChannelState::heed_failure(Clock::time_point now) noexcept {
-  if (may_be_gone(*ending.failure) && link.state() != LinkState::none) {
-    if (tells_end(link.look())) {
+  const bool has_link = link.state() != LinkState::none;
+  if (may_be_gone(*ending.failure) && (has_link || options.news_timeout.count() > 0)) {
+    if (has_link && tells_end(link.look())) {
       begin_end(end_of_peer(link));
       return true;
     }
+    if (interrupted.load()) {
+      begin_end(interrupt->told());
+      return true;
+    }
     if (now == Clock::time_point{}) now = Clock::now();
-    if (ending.news_end == Clock::time_point{}) ending.news_end = now + kNews;
+    if (ending.news_end == Clock::time_point{})
+      ending.news_end = now + std::max<std::chrono::nanoseconds>(kNews, options.news_timeout);
     if (now < ending.news_end) return false;
   }
   const auto trouble = path_trouble(queue_pair ? queue_pair->events() : EventFlags{});

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "channel/channel_state.hpp"
+#include "channel/interrupt.hpp"
 #include "channel/slot_states.hpp"
 #include "channel/work_failure.hpp"
 
@@ -38,7 +39,8 @@ Ending::Time ChannelState::next_deadline() const noexcept {
 
 bool ChannelState::is_timed() const noexcept {
   return ending.stage == Ending::Stage::flushing || keepalive.slot != nullptr ||
-         leave.has_begun() || link.state() != LinkState::none;
+         leave.has_begun() || link.state() != LinkState::none ||
+         ending.news_end != Clock::time_point{};
 }
 
 short ChannelState::link_events() const noexcept {
@@ -52,7 +54,7 @@ bool ChannelState::heed_interrupts(Clock::time_point now) noexcept {
   if (cause) return false;
   if (ending.failure) return heed_failure(now);
   if (interrupted.load()) {
-    begin_end({.code = Errc::cancelled, .operation = "cancel"});
+    begin_end(interrupt->told());
     return true;
   }
   constexpr EventFlags kFatal = EventType::queue_pair_fatal | EventType::queue_pair_request_error |

@@ -84,6 +84,50 @@ TEST_F(ChannelEnd, CancelIsHeededByTheNextPost) {
   EXPECT_EQ(right.cause()->code, Errc::cancelled);
 }
 
+TEST_F(ChannelEnd, EndedFromOutsideItNamesThatCause) {
+  const Error lost{.code = Errc::peer_lost, .operation = "group", .field = "rank", .value = 3};
+  auto receiving = right.receive(empty(64));
+  right.canceller().end(lost);
+  right.cancel();  // Too late: the first word counts.
+  const auto result = receiving.wait(kPatience).result;
+  EXPECT_TRUE(fails_with(result, Errc::peer_lost));
+  EXPECT_EQ(result.error().value, 3u);
+  EXPECT_EQ(right.cause()->code, Errc::peer_lost);
+}
+
+/// Whose device soon finds out that nobody answers.
+ChannelOptions impatient(std::chrono::nanoseconds news) {
+  return {.news_timeout = news,
+          .ack_timeout = require(AckTimeout::at_least(1ms)),
+          .max_ack_retries = require(MaxAckRetries::limited(1))};
+}
+
+TEST_F(ChannelEnd, WorkThatNobodyAnswersWaitsForTheNewsOfThePeer) {
+  auto [a, b] = require(connect_pair(domain, impatient(kPatience)));
+  {
+    const Channel gone = std::move(b);
+  }
+  std::jthread news([canceller = a.canceller()] {
+    std::this_thread::sleep_for(20ms);  // wait: the device is to be faster, most likely
+    canceller.end({.code = Errc::peer_lost, .operation = "group", .field = "rank", .value = 5});
+  });
+  const auto start = Clock::now();
+  const auto result = a.send(filled(8, 1)).wait(2 * kPatience).result;
+  EXPECT_LT(Clock::now() - start, kPatience);
+  EXPECT_TRUE(fails_with(result, Errc::peer_lost));
+  EXPECT_EQ(result.error().value, 5u);
+}
+
+TEST_F(ChannelEnd, WithoutNewsTheDevicesErrorIsTold) {
+  auto [a, b] = require(connect_pair(domain, impatient(50ms)));
+  {
+    const Channel gone = std::move(b);
+  }
+  const auto start = Clock::now();
+  EXPECT_TRUE(fails_with(a.send(filled(8, 1)).wait(kPatience).result, Errc::work_failed));
+  EXPECT_GE(Clock::now() - start, 50ms);
+}
+
 TEST_F(ChannelEnd, StopRequestCancels) {
   std::stop_source source;
   right.cancel_on(source.get_token());

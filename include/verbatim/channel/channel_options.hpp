@@ -66,6 +66,10 @@ struct ChannelOptions {
   /// How long the device may take to give back what is outstanding when the channel ends.
   std::chrono::nanoseconds flush_timeout = std::chrono::seconds{1};
   WaitPolicy wait{};
+  /// For channels that Canceller::end() tells of the peer's end. The device often knows first, and
+  /// only that nobody answers: the channel then waits so long for that word, which becomes its
+  /// cause, before it ends with the device's error. 0: it does not wait.
+  std::chrono::nanoseconds news_timeout{0};
   /// When no result was taken for so long and nothing is being sent, waits and poll() send the peer
   /// a write of no bytes; a peer whose device does not answer it is `peer_lost`. 0: off. It proves
   /// the path, and not that the peer's program does anything. For channels whose endpoints you
