@@ -25,9 +25,9 @@ constexpr std::uint32_t kRnrTimerUs[32] = {
     20480,  30720, 40960, 61440, 81920, 122880, 163840, 245760, 327680, 491520};
 
 /// What to do with a request that cannot finish now: when to try again, or the error it ends with.
-ibv_wc_status postpone(const QueuePair& queue_pair, Waiting& waiting,
-                       const Outcome& outcome) noexcept {
-  const std::uint64_t now = now_ns();
+/// `now` is the one that play() saw: both must agree on whether this was an attempt.
+ibv_wc_status postpone(const QueuePair& queue_pair, Waiting& waiting, const Outcome& outcome,
+                       std::uint64_t now) noexcept {
   if (outcome.verdict == Verdict::no_receive) {
     if (waiting.due_ns != 0 && now < waiting.due_ns) return IBV_WC_SUCCESS;  // Woken early.
     const unsigned allowed = queue_pair.attributes.rnr_retry;
@@ -48,9 +48,9 @@ ibv_wc_status postpone(const QueuePair& queue_pair, Waiting& waiting,
 }
 
 /// What the script of a waiting request says now: an outcome instead of the real one, or nothing.
-std::optional<Outcome> play(const QueuePair& queue_pair, Waiting& waiting) noexcept {
+std::optional<Outcome> play(const QueuePair& queue_pair, Waiting& waiting,
+                            std::uint64_t now) noexcept {
   Script& script = waiting.script;
-  const std::uint64_t now = now_ns();
   if (script.status != 0)
     return Outcome{Verdict::done, static_cast<ibv_wc_status>(script.status), 0, 0};
   if (script.drops > 0) {
@@ -139,7 +139,7 @@ bool start_scripted(QueuePair& queue_pair, const ibv_send_wr& request,
 bool start_later(QueuePair& queue_pair, const ibv_send_wr& request, std::uint32_t number,
                  const Outcome& outcome) noexcept {
   Waiting& waiting = keep(queue_pair, request, number);
-  const ibv_wc_status failed = postpone(queue_pair, waiting, outcome);
+  const ibv_wc_status failed = postpone(queue_pair, waiting, outcome, now_ns());
   if (failed == IBV_WC_SUCCESS) {
     queue_pair.engine->wait_for(queue_pair, waiting.due_ns);
     return false;
@@ -165,13 +165,14 @@ std::uint64_t retry(QueuePair& queue_pair) noexcept {
   while (queue_pair.has_runnable()) {
     Waiting& waiting =
         queue_pair.waiting[queue_pair.waiting_head & (queue_pair.waiting_capacity - 1)];
-    if (waiting.script.not_before_ns > now_ns()) return waiting.script.not_before_ns;
-    const auto played = play(queue_pair, waiting);
+    const std::uint64_t now = now_ns();
+    if (waiting.script.not_before_ns > now) return waiting.script.not_before_ns;
+    const auto played = play(queue_pair, waiting, now);
     Visit visit{queue_pair.route};
     const Outcome outcome = played ? *played : execute(queue_pair, waiting.request, visit);
     ibv_wc_status status = outcome.status;
     if (outcome.verdict != Verdict::done) {
-      status = postpone(queue_pair, waiting, outcome);
+      status = postpone(queue_pair, waiting, outcome, now);
       if (status == IBV_WC_SUCCESS) return waiting.due_ns;
     }
     ++queue_pair.waiting_head;
