@@ -14,6 +14,7 @@ from pathlib import Path
 import gtest_report
 import tidy as style_rules
 from ahead import ahead, build_command
+from clang_tidy import look_at_all
 from gtest_report import FAILED, PASSED, SKIPPED, Case, tail
 from lane import LOGS, Broken, Lane, Skip, stop
 from preload_lane import preload
@@ -251,11 +252,8 @@ def tidy(lane):
                 ["ninja", "-C", f"build/{preset}", "--quiet", *targets]))
     sources = sorted(Path("src").rglob("*.cpp"))
     print(f"{lane.name}: clang-tidy over {len(sources)} files")
-    command = ["clang-tidy-19", "--quiet", "-p", "build/tidy"]
-    with ThreadPoolExecutor(PROCESSORS) as pool:
-        results = pool.map(lambda path: lane.run([*command, path]), sources)
-        for path, result in zip(sources, results):
-            lane.check(f"clang-tidy {path}", *result)
+    for paths, status, output in look_at_all(lane.run, "build/tidy", sources, PROCESSORS):
+        lane.check(f"clang-tidy {' '.join(map(str, paths))}", status, output)
 
 
 def benchmark(lane):
