@@ -49,7 +49,7 @@ TEST_F(ChannelExec, DescriptorWithoutTheFlagWouldBeSeen) {
   const int leak = open("/dev/null", O_RDONLY);  // NOLINT: without O_CLOEXEC, on purpose
   ASSERT_GE(leak, 0);
   EXPECT_EQ(descriptor_after_exec(), leak);
-  close(leak);
+  ::close(leak);
 }
 
 TEST_F(ChannelExec, ProgramThatIsStartedHasNothingOfTheLibrarys) {
@@ -99,8 +99,8 @@ TEST_F(ChannelExec, ProgramThatLivesOnDoesNotKeepTheConnectionOpen) {
   }
   auto receiving = right.receive(empty(64));
   EXPECT_TRUE(fails_with(receiving.wait(kPatience).result, Errc::peer_lost));
-  close(hold[0]);
-  close(hold[1]);
+  ::close(hold[0]);
+  ::close(hold[1]);
   int status = -1;
   EXPECT_EQ(waitpid(child, &status, 0), child);
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;

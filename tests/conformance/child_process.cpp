@@ -33,7 +33,7 @@ Child::Child(Child&& other) noexcept
 
 Child::~Child() {
   kill();
-  if (output_ >= 0) close(output_);
+  if (output_ >= 0) ::close(output_);
 }
 
 void Child::kill() {
@@ -63,9 +63,9 @@ Child start_child(std::vector<std::string> role) {
   const int failed =
       posix_spawn(&pid, "/proc/self/exe", &actions, nullptr, arguments.data(), environ);
   posix_spawn_file_actions_destroy(&actions);
-  close(output[1]);
+  ::close(output[1]);
   if (failed != 0) {
-    close(output[0]);
+    ::close(output[0]);
     give_up("posix_spawn failed", Where::current());
   }
   return {pid, output[0]};

@@ -77,7 +77,7 @@ class Stranger {
   }
   void say(std::string_view text) const { say(std::as_bytes(std::span{text})); }
   void hang_up() {
-    if (const int fd = std::exchange(fd_, -1); fd >= 0) close(fd);
+    if (const int fd = std::exchange(fd_, -1); fd >= 0) ::close(fd);
   }
   /// All that the listener says until it hangs up, within the test's patience.
   [[nodiscard]] std::string hear_all() const {

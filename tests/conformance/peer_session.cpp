@@ -59,7 +59,7 @@ void require_that(const testing::AssertionResult& holds, Where where = Where::cu
 }  // namespace
 
 Link::~Link() {
-  if (fd_ >= 0) close(fd_);
+  if (fd_ >= 0) ::close(fd_);
 }
 
 Link Link::connect(std::uint16_t port) {
@@ -105,7 +105,7 @@ Listener::Listener() : fd_(new_socket()) {
   port_ = ntohs(address.sin_port);
 }
 
-Listener::~Listener() { close(fd_); }
+Listener::~Listener() { ::close(fd_); }
 
 Link Listener::accept() {
   // The time-out for receiving also bounds accept().

@@ -77,7 +77,7 @@ bool reads_signal() {
   const int fd = signalfd(-1, &wanted, SFD_CLOEXEC | SFD_NONBLOCK);
   kill(getpid(), SIGTERM);
   const bool came = raw::is_readable(fd, std::chrono::seconds{5});
-  close(fd);
+  ::close(fd);
   return came;
 }
 

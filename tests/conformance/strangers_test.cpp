@@ -169,7 +169,7 @@ class StrangeServer {
         char heard[kGreeting.size()];
         if (recv(client, heard, sizeof heard, MSG_WAITALL) > 0) heard_.assign(heard, sizeof heard);
         static_cast<void>(::send(client, word.data(), word.size(), MSG_NOSIGNAL));
-        close(client);
+        ::close(client);
         ++clients_;
       }
     });
@@ -177,7 +177,7 @@ class StrangeServer {
   ~StrangeServer() {
     shutdown(fd_, SHUT_RD);  // It waits no longer.
     finish();
-    close(fd_);
+    ::close(fd_);
   }
   StrangeServer(const StrangeServer&) = delete;
   StrangeServer& operator=(const StrangeServer&) = delete;
@@ -347,7 +347,7 @@ class FewDescriptors {
  public:
   explicit FewDescriptors(int more) {
     const int next = dup(STDIN_FILENO);
-    close(next);
+    ::close(next);
     getrlimit(RLIMIT_NOFILE, &before_);
     const rlimit tight{.rlim_cur = static_cast<rlim_t>(next + more), .rlim_max = before_.rlim_max};
     if (next < 0 || setrlimit(RLIMIT_NOFILE, &tight) != 0)
@@ -516,21 +516,21 @@ TEST_F(StrangersTest, ListenerBelongsToTheProcessThatOpenedIt) {
   const pid_t child = fork();
   char word = 0;
   if (child == 0) {
-    close(both[0]);
+    ::close(both[0]);
     const bool forked = !listener->try_accept() && listener->try_accept().error() == Errc::forked &&
                         listener->accept(1s).error() == Errc::forked && listener->fd() == -1;
     static_cast<void>(write(both[1], forked ? "y" : "n", 1));
     static_cast<void>(read(both[1], &word, 1));  // Until the parent has tried the port.
     _exit(0);
   }
-  close(both[1]);
+  ::close(both[1]);
   ASSERT_GT(child, 0);
   ASSERT_EQ(read(both[0], &word, 1), 1);
   EXPECT_EQ(word, 'y');
   listener.reset();
   // The child holds the port no more than we do.
   EXPECT_TRUE(succeeds(Listener::open(domain, "127.0.0.1:" + std::to_string(port))));
-  close(both[0]);
+  ::close(both[0]);
   int status = 1;
   ASSERT_EQ(waitpid(child, &status, 0), child);
   EXPECT_EQ(status, 0);

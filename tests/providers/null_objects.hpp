@@ -53,7 +53,7 @@ template <class Event>
 class EventQueue {
  public:
   EventQueue() : fd_(eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE)) {}
-  ~EventQueue() { close(fd_); }
+  ~EventQueue() { ::close(fd_); }
   EventQueue(const EventQueue&) = delete;
   EventQueue& operator=(const EventQueue&) = delete;
 

@@ -42,7 +42,7 @@ NamedListener::NamedListener(const std::string& name)
   if (listen(fd_, 64) != 0) failed("listen");
 }
 
-NamedListener::~NamedListener() { close(fd_); }
+NamedListener::~NamedListener() { ::close(fd_); }
 
 std::shared_ptr<Link> NamedListener::accept() const {
   const int fd = accept4(fd_, nullptr, nullptr, SOCK_CLOEXEC);

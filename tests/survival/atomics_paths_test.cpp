@@ -124,7 +124,7 @@ void count_all_ways(bool in_buffer, bool other_namespace) {
     if (unshare(CLONE_NEWPID) != 0) cannot("a pid namespace");
     all.push_back(start_requester("mapped", "own"));
     if (setns(own, CLONE_NEWPID) != 0) cannot("the pid namespace before");
-    close(own);
+    ::close(own);
   }
   CompletionQueue queue = completion_queue(domain.context());
   QueuePairOptions options = queue_pair_options(domain, queue, queue);

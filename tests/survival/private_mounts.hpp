@@ -31,7 +31,7 @@ inline void fill_up(const std::string& place) {
   static constexpr std::array<char, 4096> page{};
   while (write(fd, page.data(), page.size()) > 0) {
   }
-  close(fd);
+  ::close(fd);
 }
 
 }  // namespace verbatim::test

@@ -35,7 +35,7 @@ std::pair<int, int> socket_pair() {
   const timeval limit{.tv_sec = kPatience.count(), .tv_usec = 0};
   for (int& end : ends) {
     const int moved = fcntl(end, F_DUPFD_CLOEXEC, kSafeFd);
-    close(end);
+    ::close(end);
     end = moved;
     if (setsockopt(end, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit) != 0) failed("setsockopt");
   }
@@ -77,8 +77,8 @@ Process Process::start(std::vector<std::string> role, std::vector<int> links) {
   const int wrong =
       posix_spawn(&pid, "/proc/self/exe", &actions, nullptr, arguments.data(), environ);
   posix_spawn_file_actions_destroy(&actions);
-  close(theirs);
-  for (const int link : links) close(link);
+  ::close(theirs);
+  for (const int link : links) ::close(link);
   if (wrong != 0) failed("posix_spawn");
   return {pid, ours};
 }
@@ -90,7 +90,7 @@ Process::Process(Process&& other) noexcept
 
 Process::~Process() {
   kill();
-  if (fd_ >= 0) close(fd_);
+  if (fd_ >= 0) ::close(fd_);
 }
 
 void Process::kill() {

@@ -68,7 +68,7 @@ class Target {
       parts_.push_back({static_cast<std::size_t>(from), static_cast<std::size_t>(to - from)});
       from = to;
     }
-    close(fd);
+    ::close(fd);
     if (memory_ == MAP_FAILED || parts_.empty()) give_up("no segment", Where::current());
   }
   Target(const Target&) = delete;

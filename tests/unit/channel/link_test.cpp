@@ -97,8 +97,8 @@ struct Talk {
     parent = both[1];
   }
   ~Talk() {
-    close(child);
-    close(parent);
+    ::close(child);
+    ::close(parent);
   }
   static void say(int end, char word) { static_cast<void>(write(end, &word, 1)); }
   static char hear(int end) {
@@ -210,7 +210,7 @@ TEST(Link, KillOfTheOtherProcessIsSeenWithinASecond) {
     Talk::say(talk.child, 'r');
     Talk::hear(talk.child);  // For ever: it is killed.
   }};
-  close(raw);
+  ::close(raw);
   ASSERT_EQ(Talk::hear(talk.parent), 'r');
   Link link{std::move(ours)};
   EXPECT_EQ(link.look(), LinkState::open);

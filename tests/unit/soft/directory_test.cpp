@@ -48,7 +48,7 @@ TEST_F(DirectoryTest, GoesWithTheLastProcessIfWeMadeIt) {
   const Directory directory = require(Directory::open());
   const ClaimedSlot claimed = require(directory.claim());
   directory.release(claimed.slot);
-  close(claimed.fd);
+  ::close(claimed.fd);
   EXPECT_FALSE(fs::exists(place.path()));
 }
 
@@ -58,7 +58,7 @@ TEST_F(DirectoryTest, StaysIfTheUserMadeIt) {
   const Directory directory = require(Directory::open());
   const ClaimedSlot claimed = require(directory.claim());
   directory.release(claimed.slot);
-  close(claimed.fd);
+  ::close(claimed.fd);
   EXPECT_TRUE(fs::is_empty(place.path()));
 }
 
@@ -120,12 +120,12 @@ TEST_F(DirectoryTest, GivesOutTheLowestFreeSlot) {
   EXPECT_EQ(first.slot, 0u);
   EXPECT_EQ(second.slot, 1u);
   directory.release(first.slot);
-  close(first.fd);
+  ::close(first.fd);
   const ClaimedSlot third = require(directory.claim());
   EXPECT_EQ(third.slot, 0u);
   for (const ClaimedSlot& each : {second, third}) {
     directory.release(each.slot);
-    close(each.fd);
+    ::close(each.fd);
   }
   EXPECT_FALSE(fs::exists(place.path())) << "the last one removes the directory";
 }
@@ -135,9 +135,9 @@ TEST_F(DirectoryTest, KnowsWhoIsAlive) {
   const ClaimedSlot claimed = require(directory.claim());
   const int seen = require(directory.open_slot(claimed.slot));
   EXPECT_TRUE(Directory::is_held(seen));
-  close(claimed.fd);
+  ::close(claimed.fd);
   EXPECT_FALSE(Directory::is_held(seen));
-  close(seen);
+  ::close(seen);
   EXPECT_TRUE(test::fails_with(directory.open_slot(5), Errc::not_found));
   directory.release(0);
 }
@@ -159,7 +159,7 @@ TEST_F(DirectoryTest, TakesOverWhatTheDeadLeft) {
   ASSERT_EQ(fstat(claimed.fd, &info), 0);
   EXPECT_EQ(info.st_size, 0) << "a new file: peers may still have the dead one mapped";
   directory.release(claimed.slot);
-  close(claimed.fd);
+  ::close(claimed.fd);
   EXPECT_FALSE(fs::exists(place.path()));
 }
 
@@ -168,10 +168,10 @@ TEST_F(DirectoryTest, LeavesTheLivingAloneWhenItCleansUp) {
   const ClaimedSlot living = require(directory.claim());
   const ClaimedSlot leaving = require(directory.claim());
   directory.release(leaving.slot);
-  close(leaving.fd);
+  ::close(leaving.fd);
   EXPECT_TRUE(fs::exists(directory.file('p', living.slot, 0)));
   directory.release(living.slot);
-  close(living.fd);
+  ::close(living.fd);
 }
 
 TEST_F(DirectoryTest, NeverGivesASlotToTwo) {
@@ -197,7 +197,7 @@ TEST_F(DirectoryTest, NeverGivesASlotToTwo) {
         ++wrong;
       holders[claimed->slot].fetch_sub(1);
       directory->release(claimed->slot);
-      close(claimed->fd);
+      ::close(claimed->fd);
     }
   };
   {

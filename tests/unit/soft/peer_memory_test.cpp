@@ -71,15 +71,15 @@ TEST(PeerMemory, OfOrdinaryKindIsReadWrittenAndCountedIn) {
   int ends[2];
   ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
   const pid_t owner = start_contained([&] {
-    close(ends[0]);
+    ::close(ends[0]);
     own_memory(ends[1]);
   });
   const pid_t user = start_contained([&] {
-    close(ends[1]);
+    ::close(ends[1]);
     use_memory(ends[0]);
   });
-  close(ends[0]);
-  close(ends[1]);
+  ::close(ends[0]);
+  ::close(ends[1]);
   for (const pid_t each : {user, owner}) {
     const int status = status_within(each, 40s);
     EXPECT_EQ(status, 0) << describe_end(status);

@@ -152,7 +152,7 @@ TEST_F(PeersTest, ShortFileIsNoSegment) {
   EXPECT_EQ(ftruncate(claimed.fd, 4096), 0);
   EXPECT_FALSE(peers.find(claimed.slot));
   directory.release(claimed.slot);
-  close(claimed.fd);
+  ::close(claimed.fd);
 }
 
 TEST_F(PeersTest, SegmentThatIsNotReadyOrOfAnotherVersionIsNone) {
@@ -173,7 +173,7 @@ TEST_F(PeersTest, SegmentThatIsNotReadyOrOfAnotherVersionIsNone) {
   put(offsetof(Segment, slot), claimed.slot);
   EXPECT_TRUE(peers.find(claimed.slot));
   directory.release(claimed.slot);
-  close(claimed.fd);
+  ::close(claimed.fd);
 }
 
 TEST_F(PeersTest, ChannelOfNobodyIsNone) {

@@ -60,7 +60,7 @@ Program::Program(const Environment& environment) {
   const int failed =
       posix_spawn(&pid_, "/proc/self/exe", &actions, nullptr, arguments, variables.data());
   posix_spawn_file_actions_destroy(&actions);
-  close(ends[1]);
+  ::close(ends[1]);
   if (failed != 0) give_up("posix_spawn", here);
   char letter = 0;
   while (read(socket_, &letter, 1) == 1 && letter != '\n') line_ += letter;
@@ -68,7 +68,7 @@ Program::Program(const Environment& environment) {
 
 Program::~Program() {
   if (pid_ != 0) end();
-  close(socket_);
+  ::close(socket_);
 }
 
 int Program::end() {
