@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parent.parent
 CANNOT = 77  # exit status: cannot run here
 
 COMPILERS = {"g++": "release", "clang++": "release-clang"}  # preset
-OPERATIONS = 10_000  # a multiple of 16, as the groups are
+OPERATIONS = 10_080  # a multiple of 16 and 7, as the groups are
 ROUNDS, SLICE_OPERATIONS = 15, 4_000
 PASSES = 3  # how often the clock is asked before it is believed that a case is too slow
 
@@ -57,6 +57,7 @@ GATES = {
     "async.tags": Gate(more_instructions=220),
     # Asio keeps its memory from one operation to the next, but not from one run() to the next.
     "async.asio": Gate(instructions=800, allocations=10 / OPERATIONS),
+    "multi.multicast": Gate(more_instructions=60),  # to each of 7 peers
     "pool.take": Gate(instructions=50),  # and dropped again
     # The software device does all of the work here, so raw is no measure for it.
     "soft.inprocess": Gate(instructions=250),

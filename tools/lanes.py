@@ -70,6 +70,7 @@ BUILDS = {
              ("dev", ["misuse_tsan_tests"])],
     "overhead": [("release", ["overhead_driver"]), ("release-clang", ["overhead_driver"])],
     "async": [("release", ["async_driver"])],
+    "fanout": [("release", ["fanout_driver"])],
     "rxe": [("release", ["conformance"])],
     "examples": [("release", ["examples/all", "servers_tests"])],
 }
@@ -282,6 +283,12 @@ def many_channels(lane):
     benchmark(lane)
 
 
+def fanout(lane):
+    """One `scatter()` to seven processes against a loop of blocking writes, on `soft0` at once and
+    deferred; fails below the limit."""
+    benchmark(lane)
+
+
 # name: (function, package groups of tools/install.sh, time-out in seconds)
 LANES = {
     "style": (style, ["clang"], 120),
@@ -295,6 +302,7 @@ LANES = {
     "tsan": (tsan, ["clang"], 1800),
     "overhead": (overhead, ["clang", "bench"], 1200),
     "async": (many_channels, ["bench"], 600),
+    "fanout": (fanout, ["bench"], 300),
     "rxe": (rxe, ["vm"], 1800),
     "examples": (examples, ["vm"], 900),
 }

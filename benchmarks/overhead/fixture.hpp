@@ -51,8 +51,9 @@ void async_send16(Fixture& fixture, long operations);      ///< 16 coroutines, e
 void async_task(Fixture& fixture, long operations);        ///< A task of its own for each.
 void async_tags(Fixture& fixture, long operations);  ///< 16 in flight, for a loop of one's own.
 void async_asio(Fixture& fixture, long operations);  ///< One of Asio's coroutines.
-void cache_find(Fixture& fixture, long operations);  ///< Two in turn, and dropped.
-void pool_take(Fixture& fixture, long operations);   ///< And dropped. Of several sizes.
+void multi_multicast(Fixture& fixture, long operations);  ///< To 7 peers; each is an operation.
+void cache_find(Fixture& fixture, long operations);       ///< Two in turn, and dropped.
+void pool_take(Fixture& fixture, long operations);        ///< And dropped. Of several sizes.
 
 [[noreturn]] VERBATIM_COLD void report(const Error& error);
 [[noreturn]] VERBATIM_COLD void report(const Completion& completion);

@@ -38,6 +38,7 @@ constexpr std::array kCases{
     Case{"async.task", "raw", &async_task},
     Case{"async.tags", "raw", &async_tags},
     Case{"async.asio", "raw", &async_asio},
+    Case{"multi.multicast", "raw", &multi_multicast},
     Case{"pool.take", "raw", &pool_take},
     Case{"cache.find", "raw", &cache_find},
     Case{"soft.inprocess", "raw", &soft_inprocess},

@@ -60,6 +60,7 @@ struct ScopeLedger {
   };
   struct Failed {
     ScopeState* scope;
+    bool is_shared;
     ScopeFailure failure;
   };
   std::vector<Refused> refused{};  ///< Posts that were refused, and that nobody waited for yet.
@@ -206,6 +207,8 @@ struct ChannelState final : ChannelCore, private ForkListener {
   }
   /// One look at the completion queue, and what follows from it.
   void look_once() noexcept;
+  /// step(), which mostly needs no clock.
+  void step_now() noexcept;
   /// Whether the result can be taken without a wait: after a failure, when the channel is over.
   [[nodiscard]] bool is_settled(const Slot& slot) const noexcept;
   void take(Slot& slot) noexcept;

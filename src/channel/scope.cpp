@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "channel/channel_state.hpp"
+#include "channel/scope_share.hpp"
 #include "channel/slot_states.hpp"
 
 #if VERBATIM_ASAN
@@ -48,7 +49,7 @@ void ScopeLedger::record(ScopeState& scope, const ScopeFailure& failure) {
   // An exception may have ended a former scope at the same place, which nobody asked then.
   if (!std::exchange(scope.failed, true))
     std::erase_if(failed, [&](const Failed& each) { return each.scope == &scope; });
-  failed.push_back({&scope, failure});
+  failed.push_back({&scope, scope.is_shared, failure});
 }
 
 bool make_room(ChannelCore& channel, OperationQueue& queue, std::uint64_t refused,
@@ -103,6 +104,20 @@ void finish_scope(ChannelCore& channel, ScopeState& scope) noexcept {
   if (scope.failed && state.is_ending()) state.see_it_end();
 }
 
+void finish_share(ChannelState& state, ScopeState& scope, Deadline deadline,
+                  std::chrono::steady_clock::time_point& since) noexcept {
+  while (Slot* const left = first_left(state, scope)) {
+    const std::uint64_t id = left->id;
+    const auto is_back = [&] { return left->id != id || !is_in_flight(left->state); };
+    Patience patience{state, deadline, since};
+    if (!state.wait_until(is_back, patience))
+      state.expire(state.late("wait", state.awaits_receive(*left)));
+    since = patience.start();
+  }
+  finish_handles(state, scope);
+  if (scope.failed && state.is_ending()) state.see_it_end();
+}
+
 Slot* first_left(ChannelCore& channel, ScopeState& scope) noexcept {
   for (Slot& slot : whole(channel).run) {
     if (slot.scope != &scope || !is_in_flight(slot.state)) continue;
@@ -135,9 +150,13 @@ Error take_failed(ChannelCore& channel, std::uint64_t id) noexcept {
 std::vector<ScopeFailure> take_failures(ChannelCore& channel, ScopeState& scope) noexcept {
   std::vector<ScopeLedger::Failed>& failed = whole(channel).ledger.failed;
   std::vector<ScopeFailure> taken;
+  // One of several channels may have failed elsewhere only: then what a former one left is here.
+  const auto is_of_scope = [&](const ScopeLedger::Failed& each) {
+    return each.scope == &scope && each.is_shared == scope.is_shared;
+  };
   for (const ScopeLedger::Failed& each : failed)
-    if (each.scope == &scope) taken.push_back(each.failure);
-  std::erase_if(failed, [&](const auto& each) { return each.scope == &scope; });
+    if (is_of_scope(each)) taken.push_back(each.failure);
+  std::erase_if(failed, is_of_scope);
   return taken;
 }
 

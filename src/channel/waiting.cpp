@@ -161,6 +161,10 @@ bool ChannelCore::is_ready(const Slot& slot, std::uint64_t id) noexcept {
 void ChannelState::look_once() noexcept {
   [[maybe_unused]] const Entry entry{*this};
   if (core->drain() < 0) end_at_once(core->broken());
+  step_now();
+}
+
+void ChannelState::step_now() noexcept {
   step(is_timed() ? Clock::now() : Clock::time_point{});  // Mostly nobody asks it.
 }
 

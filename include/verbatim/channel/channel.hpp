@@ -122,7 +122,7 @@ class Channel : public OwnedOperations {
   /// a Scope& and returns nothing, a value, or a Result.
   template <class F>
   [[nodiscard]] auto scope(F&& body, std::source_location where = std::source_location::current()) {
-    return detail::ScopeRun::run(usable(where), body, false, where);
+    return detail::ScopeRun::run<Scope>(usable(where), body, false, where);
   }
   /// As scope(), but the closure waits for every handle itself: one that it leaves is a programming
   /// error, whatever became of the work, unless the closure fails or throws. Detached work has no
@@ -130,7 +130,7 @@ class Channel : public OwnedOperations {
   template <class F>
   [[nodiscard]] auto manual_scope(F&& body,
                                   std::source_location where = std::source_location::current()) {
-    return detail::ScopeRun::run(usable(where), body, true, where);
+    return detail::ScopeRun::run<Scope>(usable(where), body, true, where);
   }
 
   /// Takes what has completed into the operations' slots. Never waits. How many results have come

@@ -59,6 +59,7 @@ struct ScopeCount {
 };
 struct ScopeState : ScopeCount {
   bool failed = false;
+  bool is_shared = false;  ///< By several channels, each of which keeps what failed there.
   [[nodiscard]] bool busy() const noexcept {
     return std::bit_cast<std::uint64_t>(static_cast<const ScopeCount&>(*this)) != 0;
   }
@@ -167,7 +168,8 @@ class Scope {
           channel_.post(work, {detail::SlotState::detached, where, &state_, &state_.detached});
       if (!ticket.refused()) [[likely]]
         break;
-      if (!detail::make_room(channel_, queue_of(work), ticket.id, state_, since)) return;
+      if (!detail::make_room(channel_, channel_.*detail::kQueueOf<Work>, ticket.id, state_, since))
+        return;
     }
     frame_.show_compiler(memory);
   }
@@ -209,6 +211,7 @@ class Scope {
   friend class detail::ScopeRun;
   friend class detail::AsyncScopeRun;
   friend struct detail::OperationAccess;
+  using OperationFailure = ScopeFailure;
   explicit Scope(detail::ChannelCore& channel) noexcept : channel_(channel) {
     ++channel.open_scopes;
   }
@@ -221,13 +224,8 @@ class Scope {
     if (state_.busy()) [[unlikely]]
       detail::finish_scope(channel_, state_);
   }
-  template <SendWork Work>
-  detail::OperationQueue& queue_of(const Work&) noexcept {
-    return channel_.sends;
-  }
-  template <std::size_t N>
-  detail::OperationQueue& queue_of(const Receive<N>&) noexcept {
-    return channel_.receives;
+  [[nodiscard]] std::vector<ScopeFailure> take_failures() noexcept {
+    return detail::take_failures(channel_, state_);
   }
 
   detail::ScopeState state_;  // First: slots point at it.

@@ -20,11 +20,11 @@ struct ScopeFailure : Error {
   WrId id{};                     ///< As Operation::id().
 };
 
-/// At least one of the two is there.
-template <class E>
+/// At least one of the two is there. `Failure`: an operation that failed.
+template <class E, class Failure = ScopeFailure>
 struct ScopeError {
-  std::optional<E> closure{};              ///< What the closure returned.
-  std::vector<ScopeFailure> operations{};  ///< In the order in which they failed.
+  std::optional<E> closure{};         ///< What the closure returned.
+  std::vector<Failure> operations{};  ///< In the order in which they failed.
 
   /// What came first to the closure's notice, or else the first operation: so that VERBATIM_TRY
   /// takes a scope into a function that returns a Result.

@@ -35,6 +35,7 @@ namespace detail {
 struct OperationAccess {
   static ChannelCore& channel(Scope& scope) noexcept { return scope.channel_; }
   static std::uint64_t id(Operation operation) noexcept { return operation.id_; }
+  static Operation make(std::uint64_t id) noexcept { return Operation{id}; }
 };
 
 /// Until the operation is over; its result stays.

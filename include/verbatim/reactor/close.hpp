@@ -19,6 +19,8 @@ struct ChannelAccess {
   static ChannelCore& core(const Channel& channel, std::source_location where) {
     return channel.usable(where);
   }
+  /// For a post, which need not ask: see Channel::usable().
+  static ChannelCore& unasked(const Channel& channel) noexcept { return *channel.state_; }
 };
 
 /// Until the device has given everything back.

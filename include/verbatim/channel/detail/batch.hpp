@@ -18,6 +18,10 @@ template <std::size_t N>
 inline constexpr bool kIsReceive<Receive<N>> = true;
 template <class T>
 concept ReceiveWork = kIsReceive<T>;
+/// Which of a channel's takes such work.
+template <class Work>
+inline constexpr OperationQueue ChannelCore::* kQueueOf =
+    kIsReceive<Work> ? &ChannelCore::receives : &ChannelCore::sends;
 
 /// Whether none was given, as with most requests: all of them in one compare (g++: -7).
 VERBATIM_HOT bool are_plain(const SendOptions& options) noexcept {

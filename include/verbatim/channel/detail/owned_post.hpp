@@ -27,6 +27,13 @@ struct OwnedPost {
     return {channel, ticket, std::forward<Owner>(owner), offset};
   }
 
+  /// Of no channel, with the reason.
+  template <class Owner>
+  [[nodiscard]] static Pending<Owner> refused(Owner&& owner, const Error& why, Where where) {
+    return {gone_channel, gone_channel.park_refusal(why, {SlotState::flying, where}),
+            std::forward<Owner>(owner), 0};
+  }
+
   /// Whole owners.
   template <WholeOwner Owner>
   [[nodiscard]] static auto gathered(const Owner& owner, Where where) {

@@ -40,33 +40,34 @@ struct ScopeReturn<std::expected<T, E>> {
 
 class ScopeRun {
  public:
-  template <class Outcome, class Failure>
-  static Outcome leave(Scope& scope, Failure* failure, bool manual, std::source_location where) {
+  template <class Outcome, class Failure, class AnyScope>
+  static Outcome leave(AnyScope& scope, Failure* failure, bool manual, std::source_location where) {
     const std::uint32_t left = scope.state_.handles;
     scope.finish();
     if (manual && left != 0 && failure == nullptr) [[unlikely]]
       contract_violated("manual_scope(): operations were not waited for", left, 0, where);
     if (failure != nullptr || scope.state_.failed) [[unlikely]] {
-      ScopeError<Failure> error;
+      typename Outcome::error_type error;
       if (failure != nullptr) error.closure = std::move(*failure);
-      if (scope.state_.failed) error.operations = take_failures(scope.channel_, scope.state_);
+      if (scope.state_.failed) error.operations = scope.take_failures();
       return Outcome{std::unexpect, std::move(error)};
     }
     return Outcome{};
   }
 
   /// `manual`: handles that the closure leaves are a programming error.
-  template <class F>
-  static auto run(ChannelCore& channel, F& body, bool manual, std::source_location where) {
-    using Returned = std::invoke_result_t<F&, Scope&>;
+  template <class AnyScope, class On, class F>
+  static auto run(On& on, F& body, bool manual, std::source_location where) {
+    using Returned = std::invoke_result_t<F&, AnyScope&>;
     static_assert(!kHoldsHandle<std::remove_cv_t<Returned>>,
                   "verbatim: the closure of a scope returns an Operation or the Scope: it would "
                   "outlive the scope");
     using Parts = ScopeReturn<std::remove_cvref_t<Returned>>;
     using Value = typename Parts::Value;
     using Failure = typename Parts::Failure;
-    using Outcome = ScopeResult<Value, Failure>;
-    Scope scope{channel};
+    using Left = typename AnyScope::OperationFailure;
+    using Outcome = std::expected<Value, ScopeError<Failure, Left>>;
+    AnyScope scope{on};
     if constexpr (std::is_void_v<Returned>) {
       scope.frame_.run(body, scope);
       return leave<Outcome, Failure>(scope, nullptr, manual, where);
@@ -74,7 +75,8 @@ class ScopeRun {
       auto returned = scope.frame_.run(body, scope);
       Failure* failure = nullptr;
       if constexpr (Parts::kIsResult) failure = returned ? nullptr : &returned.error();
-      auto left = leave<ScopeResult<void, Failure>, Failure>(scope, failure, manual, where);
+      auto left = leave<std::expected<void, ScopeError<Failure, Left>>, Failure>(scope, failure,
+                                                                                 manual, where);
       if (!left) [[unlikely]]
         return Outcome{std::unexpect, std::move(left.error())};
       if constexpr (std::is_void_v<Value>)

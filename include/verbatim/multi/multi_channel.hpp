@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#pragma once
+/// \file Many peers on one Reactor: its channels, by index, and calls that reach many of them.
+///
+///     MultiChannel multi{reactor, domain};
+///     auto prepared = VERBATIM_TRY(multi.prepare());    // Exchange endpoint(), connect(), then:
+///     const PeerIndex peer = VERBATIM_TRY(multi.add(std::move(channel)));
+///     VERBATIM_TRY(multi[peer].send(region.gather(one)));
+///     VERBATIM_TRY(multi.multicast(multi.peers(), Send{region.gather(all)}));
+///
+/// What one peer is sent is its Channel's business: `multi[peer]` is a Channel. A bulk call checks
+/// all of its peers, posts everything, and then waits for all of it; it says which peers failed and
+/// why, and all others have succeeded. A peer that fails or is late ends its own channel only.
+/// One peer may be in a list several times. Its work has its order; between peers there is none.
+///
+/// Ownership: move-only. It owns its channels.
+/// Threads:   those of the reactor, which need not run: blocking calls drive the channels, too.
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <ranges>
+#include <source_location>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "verbatim/channel/channel.hpp"
+#include "verbatim/channel/channel_options.hpp"
+#include "verbatim/channel/prepared_channel.hpp"
+#include "verbatim/multi/bulk_error.hpp"
+#include "verbatim/multi/detail/bulk.hpp"
+#include "verbatim/multi/peer.hpp"
+#include "verbatim/multi/peer_scope.hpp"
+#include "verbatim/multi/pending_bulk.hpp"
+#include "verbatim/reactor/reactor.hpp"
+#include "verbatim/verbs/protection_domain.hpp"
+
+namespace verbatim {
+
+struct MultiOptions {
+  /// Of the channels that prepare() makes. `on` is set for you; if it does not say how many sends
+  /// and receives, 16 each.
+  ChannelOptions channel{};
+};
+
+class MultiChannel {
+  using Where = std::source_location;
+
+ public:
+  MultiChannel(const Reactor& reactor, ProtectionDomain domain, MultiOptions options = {});
+
+  // Peers.
+  [[nodiscard]] Result<PreparedChannel> prepare() const;
+  /// Takes a hole that remove() left, or the next index. `invalid_argument` if the channel is on
+  /// another reactor, or on none: then it stays yours.
+  [[nodiscard]] Result<PeerIndex> add(Channel&& channel);
+  /// Takes the channel out. `not_found`; `busy` inside of a scope of this MultiChannel.
+  [[nodiscard]] Result<Channel> remove(PeerIndex peer);
+  [[nodiscard]] bool contains(PeerIndex peer) const noexcept {
+    return detail::has_peer(table_, peer);
+  }
+  /// It stays where it is until it is removed.
+  [[nodiscard]] Channel& operator[](LocatedIndex peer) VERBATIM_LIFETIMEBOUND {
+    if (peer.value >= table_.size() || table_[peer.value] == nullptr) [[unlikely]]
+      contract_violated("MultiChannel: there is no such peer", peer.value, table_.size(),
+                        peer.where);
+    return *table_[peer.value];
+  }
+  /// How many there are.
+  [[nodiscard]] std::size_t size() const noexcept;
+  /// Those that are there, from the lowest on.
+  [[nodiscard]] std::vector<PeerIndex> peers() const;
+  [[nodiscard]] const ProtectionDomain& domain() const noexcept { return domain_; }
+
+  // Blocking. Each waits for room where a queue is full; meanwhile the others have theirs.
+  /// The same Send or Write to each.
+  template <SendWork Work>
+  [[nodiscard]] VERBATIM_HOT BulkResult multicast(std::span<const PeerIndex> peers,
+                                                  const Work& work, Deadline deadline = {},
+                                                  Where where = Where::current()) noexcept {
+    static_assert(!detail::FillsMemory<Work>,
+                  "verbatim: multicast() of work that fills memory: all peers would fill the same");
+    return detail::run_bulk("multicast", table_, detail::SameWork<Work>{peers, work}, deadline,
+                            where);
+  }
+  /// To each its own; an array, vector or span of PeerWork.
+  template <std::ranges::contiguous_range Works>
+    requires detail::SendWorks<Works>
+  [[nodiscard]] BulkResult scatter(const Works& works, Deadline deadline = {},
+                                   Where where = Where::current()) noexcept {
+    return detail::run_bulk("scatter", table_, detail::own_work(works), deadline, where);
+  }
+  /// Receive or Read, from each its own. `out` has room for all results, and gets them in the order
+  /// of `works`; those of failed work are not ok().
+  template <std::ranges::contiguous_range Works>
+    requires detail::FillWorks<Works>
+  [[nodiscard]] BulkResult gather(const Works& works, std::span<Completion> out,
+                                  Deadline deadline = {}, Where where = Where::current()) {
+    return detail::gather_bulk(table_, detail::own_work(works), out, deadline, where);
+  }
+
+  // Owned: the memory is gone until wait() gives it back. A peer whose queue is full is told so
+  // (`would_block`), and no other. Of a list with a peer that is not there nothing is posted.
+  [[nodiscard]] PendingMulticast<Buffer> multicast(std::span<const PeerIndex> peers, Buffer buffer,
+                                                   ByteRange range = {}, SendOptions options = {},
+                                                   Where where = Where::current());
+  [[nodiscard]] PendingMulticast<std::shared_ptr<const Buffer>> multicast(
+      std::span<const PeerIndex> peers, std::shared_ptr<const Buffer> buffer, ByteRange range = {},
+      SendOptions options = {}, Where where = Where::current());
+  template <MemoryOwner Owner>
+  [[nodiscard]] PendingBulk<Owner> scatter(std::vector<PeerSend<Owner>> all,
+                                           Where where = Where::current()) {
+    return post_owned<Owner>("scatter", all, where, [&](Channel& channel, PeerSend<Owner>& each) {
+      if constexpr (RangedOwner<Owner>)
+        return channel.send(std::move(each.buffer), each.range, each.options, where);
+      else
+        return channel.send(std::move(each.buffer), each.options, where);
+    });
+  }
+  template <MemoryOwner Owner>
+  [[nodiscard]] PendingBulk<Owner> scatter(std::vector<PeerWrite<Owner>> all,
+                                           Where where = Where::current()) {
+    return post_owned<Owner>("scatter", all, where, [&](Channel& channel, PeerWrite<Owner>& each) {
+      if constexpr (RangedOwner<Owner>)
+        return channel.write(std::move(each.buffer), each.to, each.range, each.options, where);
+      else
+        return channel.write(std::move(each.buffer), each.to, each.options, where);
+    });
+  }
+  template <MemoryOwner Owner>
+  [[nodiscard]] PendingBulk<Owner> gather(std::vector<PeerReceive<Owner>> all,
+                                          Where where = Where::current()) {
+    return post_owned<Owner>("gather", all, where, [&](Channel& channel, PeerReceive<Owner>& each) {
+      if constexpr (RangedOwner<Owner>)
+        return channel.receive(std::move(each.buffer), each.range, where);
+      else
+        return channel.receive(std::move(each.buffer), where);
+    });
+  }
+  template <MemoryOwner Owner>
+  [[nodiscard]] PendingBulk<Owner> gather(std::vector<PeerRead<Owner>> all,
+                                          Where where = Where::current()) {
+    return post_owned<Owner>("gather", all, where, [&](Channel& channel, PeerRead<Owner>& each) {
+      if constexpr (RangedOwner<Owner>)
+        return channel.read(std::move(each.buffer), each.from, each.range, each.options, where);
+      else
+        return channel.read(std::move(each.buffer), each.from, each.options, where);
+    });
+  }
+
+  /// Many operations on borrowed memory, with any of the peers. As Channel::scope(): the closure
+  /// takes a PeerScope& and returns nothing, a value, or a Result.
+  template <class F>
+  [[nodiscard]] auto scope(F&& body, Where where = Where::current()) {
+    return detail::ScopeRun::run<PeerScope>(*this, body, false, where);
+  }
+  /// As Channel::manual_scope().
+  template <class F>
+  [[nodiscard]] auto manual_scope(F&& body, Where where = Where::current()) {
+    return detail::ScopeRun::run<PeerScope>(*this, body, true, where);
+  }
+
+ private:
+  friend class PeerScope;
+
+  template <class Owner, class Item, class Post>
+  [[nodiscard]] PendingBulk<Owner> post_owned(const char* operation, std::vector<Item>& all,
+                                              Where where, Post post) {
+    PendingBulk<Owner> pending;
+    pending.entries_.reserve(all.size());
+    for (const Item& each : all)
+      if (!contains(each.peer) && !pending.refused_)
+        pending.refused_ = {{detail::no_such_peer(operation, each.peer), where}, each.peer};
+    for (Item& each : all)
+      pending.entries_.push_back(
+          {each.peer, pending.refused_ ? detail::OwnedPost::refused(std::move(each.buffer),
+                                                                    *pending.refused_, where)
+                                       : post(*table_[each.peer], each)});
+    return pending;
+  }
+
+  [[nodiscard]] PendingBulk<std::shared_ptr<const Buffer>> send_shared(
+      std::span<const PeerIndex> peers, const std::shared_ptr<const Buffer>& buffer,
+      ByteRange range, SendOptions options, Where where);
+
+  ProtectionDomain domain_;
+  ChannelOptions options_;
+  detail::PeerTable table_{};
+  std::uint32_t open_scopes_ = 0;
+};
+
+}  // namespace verbatim
