@@ -5,6 +5,11 @@ include(CMakePackageConfigHelpers)
 set(verbatim_package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/verbatim")
 
 install(TARGETS verbatim verbatim_asio EXPORT verbatimTargets FILE_SET HEADERS)
+if(TARGET verbatim_network)
+  install(TARGETS verbatim_network EXPORT verbatimTargets FILE_SET HEADERS)
+  install(FILES "${PROJECT_SOURCE_DIR}/cmake/FindSodium.cmake"
+    DESTINATION "${verbatim_package_dir}")
+endif()
 install(EXPORT verbatimTargets NAMESPACE verbatim:: DESTINATION "${verbatim_package_dir}")
 
 if(TARGET verbatim_preload)
@@ -40,4 +45,10 @@ endif()
 configure_file("${PROJECT_SOURCE_DIR}/cmake/verbatim.pc.in"
   "${PROJECT_BINARY_DIR}/verbatim.pc" @ONLY)
 install(FILES "${PROJECT_BINARY_DIR}/verbatim.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
+if(TARGET verbatim_network)
+  configure_file("${PROJECT_SOURCE_DIR}/cmake/verbatim-network.pc.in"
+    "${PROJECT_BINARY_DIR}/verbatim-network.pc" @ONLY)
+  install(FILES "${PROJECT_BINARY_DIR}/verbatim-network.pc"
+    DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
+endif()
 install(FILES LICENSE-MIT LICENSE-APACHE DESTINATION "${CMAKE_INSTALL_DOCDIR}")

@@ -6,13 +6,14 @@
 set -euo pipefail
 
 build="g++ cmake ninja-build ccache libibverbs-dev nlohmann-json3-dev libgtest-dev libgmock-dev
-  libcli11-dev libasio-dev python3 git ca-certificates"
+  libcli11-dev libasio-dev libsodium-dev libpmix-dev python3 git ca-certificates"
 clang="clang-19 clang-tidy-19 clang-format-19 libclang-rt-19-dev llvm-19"
 vm="qemu-system-x86 busybox-static cpio kmod iproute2 rdma-core ibverbs-providers libibverbs1"
 bench="valgrind"
 preload="ibverbs-utils perftest libibverbs1 ibverbs-providers binutils infiniband-diags qperf
   ucx-utils openmpi-bin libopenmpi-dev"
 soft_bench="ucx-utils libfabric-bin"  # what ./bench soft compares with
+mpi="openmpi-bin libopenmpi-dev"      # serves PMIx; ./bench barrier
 
 die() {
   echo "install.sh: $*" >&2
@@ -34,11 +35,11 @@ missing_of() {
 wanted=()
 for group in "$@"; do
   case $group in
-    build | clang | vm | bench | preload | soft-bench)
+    build | clang | vm | bench | preload | soft-bench | mpi)
       list=${group//-/_}
       read -r -d '' -a packages <<<"${!list}" || true
       ;;
-    *) die "no group '$group'; groups: build clang vm bench preload soft-bench" ;;
+    *) die "no group '$group'; groups: build clang vm bench preload soft-bench mpi" ;;
   esac
   wanted+=("${packages[@]}")
 done

@@ -70,8 +70,8 @@ BUILDS = {
              ("dev", ["misuse_tsan_tests"])],
     "overhead": [("release", ["overhead_driver"]), ("release-clang", ["overhead_driver"])],
     "async": [("release", ["async_driver"])],
-    "fanout": [("release", ["fanout_driver"])],
     "rxe": [("release", ["conformance"])],
+    "network": [("release", ["network_tests"]), ("fuzz", ["fuzz_all"])],
     "examples": [("release", ["examples/all", "servers_tests"])],
 }
 PROCESSORS = len(os.sched_getaffinity(0))
@@ -220,17 +220,50 @@ def examples(lane):
         status, output = lane.run([name], {"VERBATIM_DEVICE": "soft0"})
         show(output, "served: ")
         lane.check(f"{name.name} on soft0", status, output)
-    status, output = in_guest(lane, out, "tools/run_examples.sh", out, *names)
+    programs_in_guest(lane, out, len(names), "tools/run_examples.sh", out, *names)
+
+
+def programs_in_guest(lane, out, count, *command):
+    """A command that runs so many programs and writes their verdicts to out/results."""
+    status, output = in_guest(lane, out, *command)
     results = out / "results"
-    for line in results.read_text().splitlines() if results.exists() else []:
+    lines = results.read_text().splitlines() if results.exists() else []
+    for line in lines:
         name, code = line.split()
         text = (out / f"{name}.log").read_text(errors="replace")
         if int(code) == CANNOT:
             lane.add(Case(name, SKIPPED, last_line(text)))
         else:
             lane.check(name, int(code), f"{text}\nexit status {code}")
-    if missing := 2 * len(names) - sum(lane.counts.values()):
-        raise Broken(f"{tail(output)}\n{missing} examples did not run, exit status {status}")
+    if missing := count - len(lines):
+        raise Broken(f"{tail(output)}\n{missing} programs did not run, exit status {status}")
+
+
+# What `verbatim run` starts in the virtual machine.
+ON_RXE = ["all_to_all", "broadcast_tree", "event_builder", "network", "network_barrier", "ring"]
+
+
+def network(lane):
+    """Ranks of a job: sessions, barriers (every interleaving of small ones), nodes, starting under
+    `verbatim run` and mpirun, 200 rounds of `kill -9`; the examples with 2 to 8 ranks, on Soft-RoCE
+    in the virtual machine with 2 and 4; the decoders of what strangers send under libFuzzer."""
+    build(lane)
+    run_tests(lane, "release", "network")
+    folder, out = Path("build/release"), Path("build/guest/network")
+    programs_in_guest(lane, out, 2 * len(ON_RXE), "tools/run_ranks.sh", out,
+                      folder / "bin/verbatim", *(folder / "examples" / name for name in ON_RXE))
+    build(lane, 1)
+    fuzz(lane, Path("build/fuzz"))
+
+
+def fuzz(lane, folder):
+    """Each decoder for a minute, from the corpus of the repository on."""
+    names = [path.stem for path in sorted(Path("tests/fuzz").glob("*.cpp"))]
+    with ThreadPoolExecutor(PROCESSORS) as pool:
+        results = pool.map(lambda name: lane.run(["tests/fuzz/run_all", folder, name]), names)
+        for name, (status, output) in zip(names, results):
+            print(output.strip())
+            lane.check(f"fuzz {name}", status, output)
 
 
 def style(lane):
@@ -283,12 +316,6 @@ def many_channels(lane):
     benchmark(lane)
 
 
-def fanout(lane):
-    """One `scatter()` to seven processes against a loop of blocking writes, on `soft0` at once and
-    deferred; fails below the limit."""
-    benchmark(lane)
-
-
 # name: (function, package groups of tools/install.sh, time-out in seconds)
 LANES = {
     "style": (style, ["clang"], 120),
@@ -302,8 +329,8 @@ LANES = {
     "tsan": (tsan, ["clang"], 1800),
     "overhead": (overhead, ["clang", "bench"], 1200),
     "async": (many_channels, ["bench"], 600),
-    "fanout": (fanout, ["bench"], 300),
     "rxe": (rxe, ["vm"], 1800),
+    "network": (network, ["clang", "mpi", "vm"], 1800),
     "examples": (examples, ["vm"], 900),
 }
 LONG = [name for name in LANES if name != "style"]  # tidy does what style does

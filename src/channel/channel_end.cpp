@@ -154,7 +154,7 @@ void ChannelState::conclude(bool stopped) noexcept {
 bool ChannelState::borrows() const noexcept {
   return std::ranges::any_of(run, [&](const Slot& slot) {
     return is_in_flight(slot.state) &&
-           (slot.scope != nullptr ||
+           ((slot.scope != nullptr && slot.scope != &unscoped) ||
             (slot.state == SlotState::orphaned && orphan(slot).destroy == keep_nothing));
   });
 }
@@ -231,8 +231,7 @@ void ChannelState::end_queue(OperationQueue& queue) noexcept {
     }
     switch (slot.state) {
       case SlotState::detached:
-        ledger.record(*slot.scope, {*cause, slot.where, WrId{slot.id}});
-        --slot.scope->detached;
+        tell_scope(slot, *cause);
         forget(slot);
         break;
       case SlotState::orphaned:

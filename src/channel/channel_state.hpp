@@ -161,6 +161,7 @@ struct ChannelState final : ChannelCore, private ForkListener {
   Keepalive keepalive{};
   std::optional<std::stop_callback<std::function<void()>>> stop{};
   ScopeLedger ledger{};
+  ScopeState unscoped{};  ///< Counts what post_unscoped() has posted; nobody is told of it.
   Watched watched{};
   Driving driving{*this};
   Ending ending{};
@@ -188,6 +189,18 @@ struct ChannelState final : ChannelCore, private ForkListener {
   void rearm() noexcept;
 
   // Posting.
+  /// Detached work of no scope, whose bytes are copied as it is posted: its slot is free when it is
+  /// over, and a failure ends the channel.
+  [[nodiscard]] Ticket post_unscoped(const Write<1>& work,
+                                     const std::source_location& where) noexcept {
+    const Ticket ticket = post(work, {SlotState::flying, where});
+    if (ticket.refused()) [[unlikely]]
+      return ticket;
+    ticket.slot->state = SlotState::detached;
+    ticket.slot->scope = &unscoped;
+    ++unscoped.detached;
+    return ticket;
+  }
   Ticket batch_refused(Slot& last, int os_error, const ibv_send_wr* rejected, Post how) noexcept;
 
   // Waiting.
@@ -292,6 +305,8 @@ struct ChannelState final : ChannelCore, private ForkListener {
   enum class Turn : std::uint8_t { again, over };
   Turn turn(Patience& patience) noexcept;
   void settle(Slot& slot) noexcept;
+  /// A detached one has failed.
+  void tell_scope(const Slot& slot, const Error& error) noexcept;
   void count_dropped_message() noexcept;
   bool heed_failure(Clock::time_point now) noexcept;
   bool heed_link(Clock::time_point now) noexcept;

@@ -154,8 +154,15 @@ std::vector<ScopeFailure> take_failures(ChannelCore& channel, ScopeState& scope)
   const auto is_of_scope = [&](const ScopeLedger::Failed& each) {
     return each.scope == &scope && each.is_shared == scope.is_shared;
   };
-  for (const ScopeLedger::Failed& each : failed)
-    if (is_of_scope(each)) taken.push_back(each.failure);
+  const std::optional<Error>& cause = whole(channel).cause;
+  const bool is_peer_gone = cause && (*cause == Errc::peer_lost || *cause == Errc::peer_closed);
+  for (const ScopeLedger::Failed& each : failed) {
+    if (!is_of_scope(each)) continue;
+    taken.push_back(each.failure);
+    // The device knows only that nobody answered.
+    if (is_peer_gone && each.failure == Errc::work_failed)
+      static_cast<Error&>(taken.back()) = *cause;
+  }
   std::erase_if(failed, is_of_scope);
   return taken;
 }

@@ -94,10 +94,7 @@ void ChannelState::message_taken(const Slot& message) noexcept {
 
 void ChannelState::settle(Slot& slot) noexcept {
   switch (slot.state) {
-    case SlotState::detached:
-      ledger.record(*slot.scope, {work_failure(slot.completion), slot.where, WrId{slot.id}});
-      --slot.scope->detached;
-      break;
+    case SlotState::detached: tell_scope(slot, work_failure(slot.completion)); break;
     case SlotState::orphaned:
       if (slot.queue == &receives && slot.completion.ok()) count_dropped_message();
       orphan(slot).destroy(orphan(slot).bytes);
@@ -107,6 +104,11 @@ void ChannelState::settle(Slot& slot) noexcept {
   }
   slot.completion = std::bit_cast<Completion>(ibv_wc{});
   slot.queue->release(slot);
+}
+
+void ChannelState::tell_scope(const Slot& slot, const Error& error) noexcept {
+  if (slot.scope != &unscoped) ledger.record(*slot.scope, {error, slot.where, WrId{slot.id}});
+  --slot.scope->detached;
 }
 
 void ChannelState::count_dropped_message() noexcept {

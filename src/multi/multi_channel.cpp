@@ -30,16 +30,25 @@ Result<PreparedChannel> MultiChannel::prepare() const {
 }
 
 Result<PeerIndex> MultiChannel::add(Channel&& channel) {
+  const auto hole = std::ranges::find_if(table_, is_hole);
+  const auto peer = static_cast<PeerIndex>(hole - table_.begin());
+  VERBATIM_TRY(put(peer, std::move(channel)));
+  return peer;
+}
+
+Result<void> MultiChannel::put(PeerIndex peer, Channel&& channel) {
   const auto where = std::source_location::current();
   if (detail::whole(detail::ChannelAccess::core(channel, where)).core != options_.on.core())
     return std::unexpected(
         Error{.code = Errc::invalid_argument,
               .operation = "add",
               .field = "channel that is not on the reactor of the MultiChannel"});
-  auto place = std::ranges::find_if(table_, is_hole);
-  if (place == table_.end()) place = table_.insert(place, nullptr);
-  *place = std::make_unique<Channel>(std::move(channel));
-  return static_cast<PeerIndex>(place - table_.begin());
+  if (contains(peer))
+    return std::unexpected(
+        Error{.code = Errc::busy, .operation = "put", .field = "peer", .value = peer});
+  if (peer >= table_.size()) table_.resize(std::size_t{peer} + 1);
+  table_[peer] = std::make_unique<Channel>(std::move(channel));
+  return {};
 }
 
 Result<Channel> MultiChannel::remove(PeerIndex peer) {

@@ -30,11 +30,12 @@ class JsonReader {
   JsonReader(const char* operation, const nlohmann::json& object) noexcept
       : operation_(operation), object_(object) {}
 
-  [[nodiscard]] static Result<nlohmann::json> parse(const char* operation, std::string_view text) {
+  [[nodiscard]] static Result<nlohmann::json> parse(const char* operation, std::string_view text,
+                                                    std::size_t max_bytes = kMaxJsonBytes) {
     Error error{.code = Errc::malformed, .operation = operation, .field = "json"};
     error.value = text.size();
-    error.limit = kMaxJsonBytes;
-    if (text.size() > kMaxJsonBytes) return std::unexpected(error.with_text("too long"));
+    error.limit = max_bytes;
+    if (text.size() > max_bytes) return std::unexpected(error.with_text("too long"));
     error.limit = 0;
     auto parsed = nlohmann::json::parse(text, nullptr, false);
     if (parsed.is_discarded()) return std::unexpected(error.with_text("not JSON"));
@@ -83,6 +84,9 @@ class JsonReader {
       if (each.name == found) return each.value;
     return std::unexpected(wrong(field, found));
   }
+
+  /// For a field that may be left out.
+  [[nodiscard]] bool has(const char* field) const { return object_.contains(field); }
 
   /// The field is there, but says `found`.
   [[nodiscard]] Error wrong(const char* field, std::string_view found) const noexcept {

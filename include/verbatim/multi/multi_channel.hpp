@@ -38,8 +38,8 @@
 namespace verbatim {
 
 struct MultiOptions {
-  /// Of the channels that prepare() makes. `on` is set for you; if it does not say how many sends
-  /// and receives, 16 each.
+  /// Of the channels that prepare() makes. `on` is set for you; 16 sends and 16 receives, if it
+  /// does not say otherwise.
   ChannelOptions channel{};
 };
 
@@ -54,6 +54,8 @@ class MultiChannel {
   /// Takes a hole that remove() left, or the next index. `invalid_argument` if the channel is on
   /// another reactor, or on none: then it stays yours.
   [[nodiscard]] Result<PeerIndex> add(Channel&& channel);
+  /// The same at an index of your choice; `busy` if a peer has it.
+  [[nodiscard]] Result<void> put(PeerIndex peer, Channel&& channel);
   /// Takes the channel out. `not_found`; `busy` inside of a scope of this MultiChannel.
   [[nodiscard]] Result<Channel> remove(PeerIndex peer);
   [[nodiscard]] bool contains(PeerIndex peer) const noexcept {

@@ -2,10 +2,10 @@
 #pragma once
 /// \file One process of a job: its rank, a channel to each peer, and what all of them do together.
 ///
-///     auto node = VERBATIM_TRY(Node::join(domain));                    // under `verbatim run -n 4`
-///     auto regions = VERBATIM_TRY(node.exchange(region.remote()));      // everybody's, by rank
+///     auto node = VERBATIM_TRY(Node::join(domain));                    // under `verbatim run -n
+///     4` auto regions = VERBATIM_TRY(node.exchange(region.remote()));      // everybody's, by rank
 ///     VERBATIM_TRY(node[next].write(region.gather(), regions[next]));
-///     VERBATIM_TRY(node.everyone()());                                  // a barrier
+///     VERBATIM_TRY(node.barrier());
 ///     VERBATIM_TRY(node.leave());
 ///
 /// A rank has one session with the job's coordinator, which decides who is there. When a rank dies,
@@ -31,6 +31,7 @@
 #include "verbatim/base/error.hpp"
 #include "verbatim/channel/channel.hpp"
 #include "verbatim/channel/channel_options.hpp"
+#include "verbatim/channel/deadline.hpp"
 #include "verbatim/multi/multi_channel.hpp"
 #include "verbatim/network/barrier.hpp"
 #include "verbatim/network/exchanger.hpp"
@@ -49,7 +50,7 @@ struct NodeState;
 enum class Connect : std::uint8_t {
   automatic,  ///< All up to 64 ranks, else the barrier's partners.
   all,
-  partners,  ///< Those that the barrier of everyone notifies or waits for: 2 log2(world) at most.
+  partners,  ///< Those that barrier() notifies or waits for.
   none,
 };
 
@@ -57,7 +58,7 @@ struct NodeOptions {
   /// Of every channel. Depths that are not given are 16.
   ChannelOptions channel{};
   Connect connect = Connect::automatic;
-  BarrierAlgorithm barrier = BarrierAlgorithm::automatic;  ///< Of everyone(). The same everywhere.
+  BarrierAlgorithm barrier = BarrierAlgorithm::automatic;  ///< Of barrier(). The same everywhere.
   /// Until everybody has joined and is connected.
   std::chrono::nanoseconds timeout = std::chrono::seconds{30};
   /// A rank that is silent for so long is lost.
@@ -82,7 +83,7 @@ class Node {
   [[nodiscard]] std::span<const Member> members() const noexcept;
 
   /// The channel to a peer that is connected; any other rank is a programming error: see find().
-  [[nodiscard]] Channel& operator[](Rank rank) const;
+  [[nodiscard]] Channel& operator[](LocatedIndex rank) const;
   /// `not_ready`: not connected, call connect(); `not_found`: there is no such rank, or it is ours.
   [[nodiscard]] Result<Channel*> find(Rank rank) const noexcept;
   /// Bulk operations; the index of a peer is its rank.
@@ -100,10 +101,10 @@ class Node {
     return session().exchange(record, limit);
   }
 
-  /// Among all that are present. Stays where it is until regroup().
-  [[nodiscard]] Barrier& everyone() const noexcept;
-  /// Among these: sorted, each once, ours among them. Made without talking to anybody.
-  [[nodiscard]] Result<Barrier> barrier(
+  /// Until all that are present have come: see barrier.hpp.
+  [[nodiscard]] BarrierResult barrier(Deadline deadline = {}, BarrierOptions options = {}) const;
+  /// Of these ranks: sorted, each once, ours among them. Made without talking to anybody.
+  [[nodiscard]] Result<Barrier> make_barrier(
       std::span<const Rank> ranks, BarrierAlgorithm algorithm = BarrierAlgorithm::automatic) const;
 
   /// Who has gone since the last regroup(), in the order of the coordinator's verdicts.

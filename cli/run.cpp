@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include "run.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <string_view>
+
+#include "supervisor.hpp"
+#include "verbatim/network/coordinator.hpp"
+
+namespace verbatim::cli {
+namespace {
+
+constexpr int kOurFault = 125;
+constexpr int kCannotRun = 126;
+constexpr int kNotFound = 127;
+
+/// What we set, and what would contradict it.
+constexpr std::string_view kVariables[] = {
+    "VERBATIM_RANK=",        "VERBATIM_WORLD=",  "VERBATIM_JOB=",
+    "VERBATIM_COORDINATOR=", "VERBATIM_SECRET=", "VERBATIM_SECRET_FILE="};
+
+std::string rank_variable(std::uint32_t rank) { return "VERBATIM_RANK=" + std::to_string(rank); }
+
+/// Ours, without what is ours to say. The first is the rank: each has its own.
+std::vector<std::string> environment(const RunOptions& options, const std::string& coordinator,
+                                     const Secret& secret) {
+  std::vector<std::string> result{
+      rank_variable(0), "VERBATIM_WORLD=" + std::to_string(options.ranks),
+      "VERBATIM_JOB=" + options.job, "VERBATIM_COORDINATOR=" + coordinator,
+      "VERBATIM_SECRET=" + secret.to_hex()};
+  for (char** each = environ; *each != nullptr; ++each)
+    if (std::ranges::none_of(kVariables,
+                             [&](auto name) { return std::string_view{*each}.starts_with(name); }))
+      result.emplace_back(*each);
+  return result;
+}
+
+/// A program started without one of the first three would find something of ours in its place.
+void fill_standard_descriptors() noexcept {
+  for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    if (fcntl(fd, F_GETFD) < 0) static_cast<void>(open("/dev/null", O_RDWR));
+}
+
+int complain(const char* what, int failure, int status) {
+  std::fprintf(stderr, "verbatim run: %s: %s\n", what, std::strerror(failure));
+  return status;
+}
+
+int status_of_start(int failure) noexcept {
+  if (failure == ENOENT) return kNotFound;
+  for (const int ours : {EAGAIN, ENOMEM, EMFILE, ENFILE})
+    if (failure == ours) return kOurFault;
+  return kCannotRun;
+}
+
+}  // namespace
+
+int run(const RunOptions& options) {
+  fill_standard_descriptors();
+  Supervisor supervisor{options};
+  if (const int failed = supervisor.prepare(); failed != 0)
+    return complain("cannot watch over so many ranks", failed, kOurFault);
+  const Secret secret = Secret::random();
+  auto coordinator =
+      Coordinator::open({.world = options.ranks, .secret = secret, .job = options.job});
+  if (!coordinator) {
+    std::fprintf(stderr, "verbatim run: %s\n", to_string(coordinator.error()).c_str());
+    return kOurFault;
+  }
+  auto variables = environment(options, coordinator->address(), secret);
+  auto command = options.command;
+  for (std::uint32_t rank = 0; rank < options.ranks; ++rank) {
+    variables[0] = rank_variable(rank);
+    const int failed = supervisor.start(command, variables);
+    if (failed == 0) continue;
+    supervisor.give_up(complain(command[0].c_str(), failed, status_of_start(failed)));
+    break;
+  }
+  // One that ends before it has joined would be waited for.
+  return supervisor.wait([&](std::uint32_t rank) { coordinator->rank_ended(rank); });
+}
+
+}  // namespace verbatim::cli

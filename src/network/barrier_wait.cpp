@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// A barrier that takes longer: who waits gives the processor away, then sleeps; looks after its
+// channels, and listens to the session.
+#include <poll.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <array>
+#include <string>
+
+#include "base/timespec.hpp"
+#include "channel/channel_state.hpp"
+#include "network/barrier_state.hpp"
+#include "verbatim/reactor/close.hpp"
+
+namespace verbatim::detail {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// So long the processor is only given away; from then on who waits sleeps.
+constexpr auto kYield = std::chrono::milliseconds{1};
+constexpr auto kShortestNap = std::chrono::microseconds{50};
+/// A notice wakes nobody: it is found when the nap is over.
+constexpr auto kLongestNap = std::chrono::milliseconds{1};
+/// The clock and the completion queue are dearer than a look at the slot.
+constexpr unsigned kTurnsPerLook = 16;
+/// Who leaves right behind the barrier may be known to have left before its last notice has gone
+/// all the way round.
+constexpr auto kLeaveGrace = std::chrono::seconds{1};
+
+/// Sleeps until the session or the device has news, bounded.
+class Napper {
+ public:
+  Napper(CompletionCore& core, const SessionView* session) noexcept
+      : core_(core), session_(session) {}
+
+  void nap(Clock::duration most) {
+    const auto time = std::min<Clock::duration>(next_, most);
+    next_ = std::min<Clock::duration>(2 * next_, kLongestNap);
+    const bool is_armed = core_.arm().has_value();
+    if (core_.drain() != 0) return;
+    std::array<pollfd, 2> sources{
+        {{.fd = is_armed ? core_.events.fd() : -1, .events = POLLIN, .revents = 0},
+         {.fd = session_ != nullptr ? session_->fd() : -1, .events = POLLIN, .revents = 0}}};
+    const timespec wait = to_timespec(std::max<Clock::duration>(time, Clock::duration::zero()));
+    if (ppoll(sources.data(), sources.size(), &wait, nullptr) <= 0) return;
+    // Takes and acknowledges. If it cannot, the next nap is shorter, and no more than that.
+    if (sources[0].revents != 0) [[maybe_unused]]
+      const auto taken = core_.events.wait(std::chrono::nanoseconds{0});
+    // Whoever looks at the departures makes it quiet again; if nobody does, it is not for us.
+    if (sources[1].revents != 0) {
+      const std::uint32_t changes = session_->changes();
+      if (std::exchange(seen_, changes) == changes) session_ = nullptr;
+    }
+  }
+
+ private:
+  CompletionCore& core_;
+  const SessionView* session_;  ///< Null: not listened to.
+  std::uint32_t seen_ = UINT32_MAX;
+  Clock::duration next_ = kShortestNap;
+};
+
+Error gone(const Departure& departure) noexcept {
+  return {.code = departure.why == Departed::left ? Errc::peer_closed : Errc::peer_lost,
+          .operation = "barrier",
+          .field = "rank",
+          .value = departure.rank};
+}
+
+}  // namespace
+
+BarrierResult BarrierState::wait_long(Deadline deadline) {
+  if (deadline.kind() == Deadline::Kind::own) deadline = Deadline{group_.timeout};
+  const bool is_hasty =
+      deadline.kind() == Deadline::Kind::relative && deadline.limit().count() == 0;
+  Clock::time_point start{};  // With the first look at the clock: mostly there is none.
+  Clock::time_point end{};
+  bool is_long = false;
+  Napper napper{*group_.core, group_.session};
+  for (unsigned turn = is_hasty ? 0 : 1;; ++turn) {
+    if (is_long || turn % kTurnsPerLook == 0) {
+      const Clock::time_point now = Clock::now();
+      if (start == Clock::time_point{}) {
+        start = now;
+        end = deadline.end(start);
+      }
+      look_after_channels(now);
+      if (suspicion_) heed_suspicion(now, end);
+      if (stage_ == Stage::failed) return take_failure();
+      is_long = now - start >= kYield;
+      // Also who does not wait any more has come, and the others are to know.
+      if ((is_long || now >= end) && !is_reported_) report(true);
+      if (now >= end) return std::unexpected(late());
+      if (is_long) napper.nap(end - now);
+    }
+    if (!is_long) sched_yield();
+    switch (advance()) {
+      case Progress::done: leave(); return {};
+      case Progress::failed: return take_failure();
+      case Progress::waiting: break;
+    }
+    heed_departures();
+    if (stage_ == Stage::failed) return take_failure();
+  }
+}
+
+void BarrierState::look_after_channels(Clock::time_point now) noexcept {
+  group_.core->drain();
+  for (const Move& move : moves_) {
+    if (move.peer->channel == nullptr) continue;  // notify() tells.
+    ChannelState& channel =
+        whole(ChannelAccess::core(*move.peer->channel, std::source_location::current()));
+    if (!channel.is_ending() && !channel.interrupted.load()) continue;
+    channel.step(now);
+    if (channel.cause || channel.ending.failure)
+      suspect(move.rank, channel.cause.value_or(channel.ending.failure.value_or(Error{})), now);
+  }
+}
+
+void BarrierState::suspect(Rank rank, const Error& error, Clock::time_point now) noexcept {
+  if (suspicion_) return;
+  suspicion_ = Suspicion{.rank = rank, .error = error, .since = now};
+}
+
+std::optional<Error> BarrierState::gone_member() const {
+  if (group_.session == nullptr) return std::nullopt;
+  std::optional<Error> left;
+  for (const Departure& each : group_.session->departures()) {
+    if (each.why == Departed::coordinator || !std::ranges::binary_search(ranks_, each.rank))
+      continue;
+    if (each.why != Departed::left) return gone(each);
+    if (!left) left = gone(each);
+  }
+  return left;
+}
+
+void BarrierState::heed_departures() {
+  if (group_.session == nullptr) return;
+  if (const std::uint32_t changes = group_.session->changes(); changes != changes_) {
+    changes_ = changes;
+    const bool was_gone = gone_.has_value();
+    gone_ = gone_member();
+    if (gone_ && !was_gone) gone_since_ = Clock::now();
+    // Its last notice came before its word to the session: one more look, and that is all.
+    if (gone_ && advance() == Progress::done) return;
+    if (stage_ == Stage::failed) return;
+  }
+  if (!gone_) return;
+  const bool is_awaited = next_ != moves_.size() && moves_[next_].rank == gone_->value;
+  const bool is_suspected = suspicion_ && suspicion_->rank == gone_->value;
+  if (*gone_ == Errc::peer_lost || is_awaited || is_suspected ||
+      Clock::now() - gone_since_ >= kLeaveGrace)
+    fail(*gone_);
+}
+
+void BarrierState::heed_suspicion(Clock::time_point now, Clock::time_point end) {
+  Suspicion& suspicion = *suspicion_;
+  if (group_.session != nullptr) {
+    if (!std::exchange(suspicion.was_told, true)) {
+      const auto left = std::min<std::chrono::nanoseconds>(
+          group_.detect, std::max<Clock::duration>(end - now, Clock::duration::zero()));
+      [[maybe_unused]] const auto verdict = group_.session->verdict(left);  // Of others, perhaps.
+      heed_departures();
+      if (stage_ == Stage::failed) return;
+      now = Clock::now();
+    }
+    if (now - suspicion.since < group_.detect) return;
+  }
+  Error error = suspicion.error;
+  // Told by who ended the channel: then it is known what became of the rank.
+  if (error == Errc::peer_lost || error == Errc::peer_closed)
+    error = {.code = error.code, .operation = "barrier", .field = "rank", .value = suspicion.rank};
+  else
+    error = error.with_text("to rank " + std::to_string(suspicion.rank));
+  fail(error);
+}
+
+}  // namespace verbatim::detail

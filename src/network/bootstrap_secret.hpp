@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#pragma once
+/// \file The job's secret, where the environment has one.
+#include <optional>
+
+#include "verbatim/base/error.hpp"
+#include "verbatim/network/secret.hpp"
+
+namespace verbatim::detail {
+
+/// VERBATIM_SECRET or VERBATIM_SECRET_FILE; nothing if neither is set. The error of a bad one names
+/// the variable, and never what it says.
+[[nodiscard]] Result<std::optional<Secret>> secret_of_environment(const char* operation);
+
+}  // namespace verbatim::detail

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#pragma once
+/// \file What ranks and the coordinator say to each other: the plaintext of a frame is kind:8 body.
+///
+/// Decoders trust nothing: never a read beyond the body, no allocation that the body's own length
+/// does not justify, and bytes behind the last field are `malformed`. docs/network_protocol.md has
+/// the same as a table.
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "network/secure_stream.hpp"
+#include "verbatim/base/error.hpp"
+#include "verbatim/network/exchanger.hpp"
+
+namespace verbatim::detail {
+
+enum class MessageKind : std::uint8_t {
+  join = 1,
+  welcome = 2,
+  refused = 3,
+  members = 4,
+  contribution = 5,
+  gathered = 6,
+  failed = 7,
+  offer = 8,
+  offers = 9,
+  ping = 10,
+  pong = 11,
+  departed = 12,
+  ask = 13,
+  state = 14,
+  regroup = 15,
+  who_is_missing = 16,
+  missing = 17,
+  bye = 18,
+  farewell = 19,
+};
+inline constexpr auto kLastMessageKind = MessageKind::farewell;
+
+/// So large that a world of this size fits the frames that are about all of it.
+inline constexpr Rank kMaxWorld = 16384;
+inline constexpr std::size_t kMaxRecordBytes = 512;  ///< A member's, and the common part of offers.
+inline constexpr std::size_t kMaxOwnBytes = 256;     ///< Of an offer, for one peer.
+static_assert(std::size_t{kMaxWorld} * (8 + kMaxRecordBytes + kMaxOwnBytes) < kMaxPlaintext - 64);
+static_assert(std::size_t{kMaxWorld} * (21 + kMaxRecordBytes) < kMaxPlaintext - 64);
+inline constexpr std::size_t kMaxStateBytes = 256;
+/// Of all that one exchange() brings together; room is left for what surrounds it in the frame.
+inline constexpr std::size_t kMaxExchangeBytes = std::size_t{15} << 20;
+inline constexpr std::size_t kMaxNamedMissing = 16;
+
+using Bytes = std::vector<std::byte>;
+
+/// A call of the Exchanger that others take part in.
+enum class Call : std::uint8_t {
+  join = 0,
+  exchange = 1,
+  meet = 2,
+  offer = 3,
+  regroup = 4,
+  leave = 5
+};
+inline constexpr auto kLastCall = Call::leave;
+
+struct JoinMessage {
+  static constexpr auto kKind = MessageKind::join;
+  Rank rank = 0;
+  Rank world = 0;
+  std::uint8_t algorithm = 0;
+  std::uint64_t host_high = 0;
+  std::uint64_t host_low = 0;
+  std::uint16_t processors = 0;
+  Bytes record{};
+};
+
+struct WelcomeMessage {
+  static constexpr auto kKind = MessageKind::welcome;
+  std::uint32_t detect_ms = 0;  ///< A rank silent so long is lost.
+};
+
+enum class RefusedField : std::uint8_t {
+  rank_taken = 0,
+  rank_beyond = 1,
+  world = 2,
+  algorithm = 3
+};
+inline constexpr auto kLastRefusedField = RefusedField::algorithm;
+struct RefusedMessage {
+  static constexpr auto kKind = MessageKind::refused;
+  RefusedField field{};
+  std::uint64_t value = 0;
+  std::uint64_t limit = 0;
+};
+
+struct MembersMessage {
+  static constexpr auto kKind = MessageKind::members;
+  std::uint32_t generation = 0;
+  std::vector<Member> members{};  ///< By rank, all of the world.
+};
+
+/// A rank's part of an exchange() or meet().
+struct ContributionMessage {
+  static constexpr auto kKind = MessageKind::contribution;
+  Call call{};
+  std::uint32_t sequence = 0;
+  Bytes bytes{};
+};
+struct GatheredMessage {
+  static constexpr auto kKind = MessageKind::gathered;
+  std::uint32_t sequence = 0;
+  std::vector<Bytes> by_rank{};  ///< None for a meet().
+};
+
+enum class FailedWhy : std::uint8_t {
+  departed = 0,   ///< `rank` went, and `departed` says how.
+  too_large = 1,  ///< `value` bytes.
+  mismatch = 2,   ///< `rank` called something else.
+};
+inline constexpr auto kLastFailedWhy = FailedWhy::mismatch;
+struct FailedMessage {
+  static constexpr auto kKind = MessageKind::failed;
+  Call call{};
+  std::uint32_t sequence = 0;
+  FailedWhy why{};
+  Departure departure{};
+  std::uint64_t value = 0;
+};
+
+struct OfferMessage {
+  static constexpr auto kKind = MessageKind::offer;
+  std::uint32_t sequence = 0;
+  Bytes common{};
+  std::vector<PeerRecord> to{};
+};
+struct OffersMessage {
+  static constexpr auto kKind = MessageKind::offers;
+  std::uint32_t sequence = 0;
+  std::vector<PeerOffer> from{};
+};
+
+struct PingMessage {
+  static constexpr auto kKind = MessageKind::ping;
+};
+struct PongMessage {
+  static constexpr auto kKind = MessageKind::pong;
+};
+struct DepartedMessage {
+  static constexpr auto kKind = MessageKind::departed;
+  Departure departure{};
+};
+/// To the coordinator: of whom. From it: who asks.
+struct AskMessage {
+  static constexpr auto kKind = MessageKind::ask;
+  Rank rank = 0;
+  std::uint32_t token = 0;
+};
+/// To the coordinator: for whom. From it: whose it is.
+struct StateMessage {
+  static constexpr auto kKind = MessageKind::state;
+  Rank rank = 0;
+  std::uint32_t token = 0;
+  Bytes bytes{};
+};
+struct RegroupMessage {
+  static constexpr auto kKind = MessageKind::regroup;
+  std::uint32_t generation = 0;  ///< That it ends.
+  Bytes record{};
+};
+struct WhoIsMissingMessage {
+  static constexpr auto kKind = MessageKind::who_is_missing;
+  Call call{};
+  std::uint32_t token = 0;
+};
+struct MissingMessage {
+  static constexpr auto kKind = MessageKind::missing;
+  std::uint32_t token = 0;
+  std::uint32_t count = 0;
+  std::vector<Rank> first{};  ///< At most kMaxNamedMissing of them.
+};
+struct ByeMessage {
+  static constexpr auto kKind = MessageKind::bye;
+};
+struct FarewellMessage {
+  static constexpr auto kKind = MessageKind::farewell;
+};
+
+/// Kind and body.
+[[nodiscard]] Bytes encode(const JoinMessage& message);
+[[nodiscard]] Bytes encode(const WelcomeMessage& message);
+[[nodiscard]] Bytes encode(const RefusedMessage& message);
+[[nodiscard]] Bytes encode(const MembersMessage& message);
+[[nodiscard]] Bytes encode(const ContributionMessage& message);
+[[nodiscard]] Bytes encode(const GatheredMessage& message);
+[[nodiscard]] Bytes encode(const FailedMessage& message);
+[[nodiscard]] Bytes encode(const OfferMessage& message);
+[[nodiscard]] Bytes encode(const OffersMessage& message);
+[[nodiscard]] Bytes encode(const PingMessage& message);
+[[nodiscard]] Bytes encode(const PongMessage& message);
+[[nodiscard]] Bytes encode(const DepartedMessage& message);
+[[nodiscard]] Bytes encode(const AskMessage& message);
+[[nodiscard]] Bytes encode(const StateMessage& message);
+[[nodiscard]] Bytes encode(const RegroupMessage& message);
+[[nodiscard]] Bytes encode(const WhoIsMissingMessage& message);
+[[nodiscard]] Bytes encode(const MissingMessage& message);
+[[nodiscard]] Bytes encode(const ByeMessage& message);
+[[nodiscard]] Bytes encode(const FarewellMessage& message);
+
+/// Of a plaintext; `malformed` with field "kind" if it has none that is known.
+[[nodiscard]] Result<MessageKind> kind_of(std::span<const std::byte> plaintext) noexcept;
+/// The body, as the Message that the kind says it is. For each of the messages above.
+template <class Message>
+[[nodiscard]] Result<Message> decode(std::span<const std::byte> body);
+
+}  // namespace verbatim::detail

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Joining a job without being told who one is.
+#include "verbatim/base/try.hpp"
+#include "verbatim/network/bootstrap.hpp"
+#include "verbatim/network/node.hpp"
+
+namespace verbatim {
+
+Result<Node> Node::join(const ProtectionDomain& domain, const NodeOptions& options) {
+  return join(domain, VERBATIM_TRY(Bootstrap::find(options.timeout)), options);
+}
+
+}  // namespace verbatim

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#pragma once
+/// \file All of a Node: what it has joined, whom it is connected to, and who has gone.
+///
+/// Threads: one at a time, but for PeerNews, which the session's thread tells.
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "network/group.hpp"
+#include "network/session_view.hpp"
+#include "verbatim/channel/canceller.hpp"
+#include "verbatim/multi/multi_channel.hpp"
+#include "verbatim/network/barrier.hpp"
+#include "verbatim/network/exchanger.hpp"
+#include "verbatim/network/node.hpp"
+#include "verbatim/reactor/reactor.hpp"
+
+namespace verbatim::detail {
+
+/// `peer_closed` for a rank that left, else `peer_lost`.
+[[nodiscard]] Error error_of(const Departure& departure) noexcept;
+
+/// Ends the channels to those who have gone, wherever their users are. Shared with the session's
+/// thread.
+class PeerNews {
+ public:
+  explicit PeerNews(Rank own, Rank world) : own_(own), channels_(world) {}
+
+  /// From now on; also if the peer has gone already.
+  void watch(Rank rank, const Canceller& channel);
+  void forget(Rank rank);
+  void tell(const Departure& departure);
+  /// What was told belongs to a generation that is over.
+  void begin_generation();
+
+ private:
+  void end(Rank rank, const Departure& why) const noexcept;
+
+  const Rank own_;
+  std::mutex mutex_;
+  std::vector<std::optional<Canceller>> channels_;  ///< By rank.
+  std::vector<Departure> told_{};
+};
+
+/// Counts the time of one call down over its steps.
+class TimeLeft {
+ public:
+  explicit TimeLeft(Timeout limit) noexcept : end_(std::chrono::steady_clock::now() + limit) {}
+  [[nodiscard]] Timeout operator()() const noexcept;
+
+ private:
+  std::chrono::steady_clock::time_point end_;
+};
+
+struct NodeState {
+  NodeState(const ProtectionDomain& in, const Identity& who, const NodeOptions& chosen, Reactor on,
+            std::unique_ptr<Group> with);
+  NodeState(const NodeState&) = delete;
+  NodeState& operator=(const NodeState&) = delete;
+  ~NodeState();
+
+  /// With everybody, and connects.
+  [[nodiscard]] Result<void> join(const Identity& identity);
+  [[nodiscard]] Result<void> connect(std::span<const Rank> ranks, Timeout limit);
+  [[nodiscard]] Result<void> regroup(Timeout limit);
+  [[nodiscard]] Result<void> leave(Timeout limit);
+  [[nodiscard]] Result<Channel*> find(Rank rank) noexcept;
+  [[nodiscard]] std::vector<Rank> present() const;
+
+  const ProtectionDomain domain;
+  const NodeOptions options;
+  const std::shared_ptr<Coordinator> hosted;
+  const std::shared_ptr<const void> launcher;  ///< It hears of our end when all else has ended.
+  Reactor reactor;
+  // The channels go before the memory that their peers write.
+  std::unique_ptr<Group> group;
+  std::shared_ptr<PeerNews> news;
+  MultiChannel multi;
+  std::optional<Exchanger> session{};  // Its thread ends before what it tells.
+  std::optional<ViewOf<Exchanger>> view{};
+  std::optional<Barrier> everyone{};
+  bool has_left = false;
+
+ private:
+  [[nodiscard]] std::vector<std::byte> record() const;
+  [[nodiscard]] Error reason_of(const Error& error) const;
+  /// A generation of the group, of which the session knows.
+  [[nodiscard]] Result<void> begin(const TimeLeft& left);
+  /// After the session has begun a generation.
+  [[nodiscard]] Result<void> take_members();
+  /// Whom the options say.
+  [[nodiscard]] std::vector<Rank> wanted() const;
+  /// Makes and connects channels; the peers do the same. Does not know when they have.
+  [[nodiscard]] Result<void> connect_to(std::span<const Rank> ranks, const TimeLeft& left);
+  [[nodiscard]] Result<void> reconnect(const TimeLeft& left);
+  void disconnect(Rank rank) noexcept;
+  /// Which of ours are on their way to those that are still there.
+  void finish_sends(const TimeLeft& left) noexcept;
+};
+
+}  // namespace verbatim::detail

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#pragma once
+/// \file What a barrier asks of the session. Not on the straight path.
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "verbatim/base/error.hpp"
+#include "verbatim/channel/channel_options.hpp"
+#include "verbatim/network/exchanger.hpp"
+
+namespace verbatim::detail {
+
+class SessionView {
+ public:
+  /// Grows with each departure. Any thread.
+  [[nodiscard]] virtual std::uint32_t changes() const noexcept = 0;
+  /// Of this generation, in the order in which the coordinator decided.
+  [[nodiscard]] virtual std::vector<Departure> departures() const = 0;
+  /// Readable while there are departures that were not looked at.
+  [[nodiscard]] virtual int fd() const = 0;
+  /// Somebody seems to be gone: waits for the first departure; `timed_out` if there is none.
+  [[nodiscard]] virtual Result<Departure> verdict(Timeout limit) = 0;
+  /// What others get by ask().
+  virtual void report(std::span<const std::byte> state) = 0;
+  [[nodiscard]] virtual Result<std::vector<std::byte>> ask(Rank rank, Timeout limit) = 0;
+
+ protected:
+  SessionView() = default;
+  SessionView(const SessionView&) = default;
+  SessionView& operator=(const SessionView&) = default;
+  ~SessionView() = default;
+};
+
+/// Of a session with functions of these names: the Exchanger.
+template <class Session>
+class ViewOf final : public SessionView {
+ public:
+  explicit ViewOf(Session& session) noexcept : session_(session) {}
+  [[nodiscard]] std::uint32_t changes() const noexcept override { return session_.changes(); }
+  [[nodiscard]] std::vector<Departure> departures() const override { return session_.departures(); }
+  [[nodiscard]] int fd() const override { return session_.fd(); }
+  [[nodiscard]] Result<Departure> verdict(Timeout limit) override {
+    return session_.verdict(limit);
+  }
+  void report(std::span<const std::byte> state) override { session_.report(state); }
+  [[nodiscard]] Result<std::vector<std::byte>> ask(Rank rank, Timeout limit) override {
+    return session_.ask(rank, limit);
+  }
+
+ private:
+  Session& session_;
+};
+
+}  // namespace verbatim::detail

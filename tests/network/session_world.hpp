@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#pragma once
+/// \file A job in one process: its coordinator, and a session for each rank.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstddef>
+#include <cstring>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "support/named_error.hpp"
+#include "support/require.hpp"
+#include "verbatim/network/coordinator.hpp"
+#include "verbatim/network/exchanger.hpp"
+
+namespace verbatim::test {
+
+using namespace std::chrono_literals;
+
+/// Far more than anything here takes: who waits so long has failed.
+inline constexpr Timeout kPatience = 20s;
+
+[[nodiscard]] inline std::vector<std::byte> bytes_of(std::string_view text) {
+  const auto bytes = std::as_bytes(std::span{text});
+  return {bytes.begin(), bytes.end()};
+}
+
+/// `call(rank)` for each, at the same time; returns when all have.
+inline void at_once(std::size_t count, const std::function<void(Rank)>& call) {
+  std::vector<std::jthread> threads;
+  for (Rank rank = 0; rank < count; ++rank) threads.emplace_back([&call, rank] { call(rank); });
+}
+
+class World {
+ public:
+  explicit World(Rank size, CoordinatorOptions options = {})
+      : coordinator(require(Coordinator::open(options_for(size, options)))), options_(options) {
+    options_.world = size;
+  }
+
+  [[nodiscard]] Identity identity(Rank rank) const {
+    return {.rank = rank,
+            .world = options_.world,
+            .coordinator = coordinator->address(),
+            .secret = options_.secret,
+            .job = options_.job};
+  }
+  /// Everybody, with a record that is the rank's number.
+  [[nodiscard]] std::vector<Exchanger> join_all(JoinOptions join = {}) const {
+    std::vector<std::optional<Result<Exchanger>>> joined(options_.world);
+    at_once(options_.world, [&](Rank rank) {
+      JoinOptions own = join;
+      if (own.record.empty()) own.record = bytes_of(std::to_string(rank));
+      joined[rank] = Exchanger::join(identity(rank), own);
+    });
+    std::vector<Exchanger> sessions;
+    for (auto& each : joined) sessions.push_back(require(std::move(*each)));
+    return sessions;
+  }
+
+  std::optional<Coordinator> coordinator;
+
+ private:
+  static CoordinatorOptions options_for(Rank size, CoordinatorOptions options) {
+    options.world = size;
+    return options;
+  }
+  CoordinatorOptions options_;
+};
+
+/// Everybody says goodbye, and it goes well.
+inline void leave_all(std::vector<Exchanger>& sessions) {
+  at_once(sessions.size(),
+          [&](Rank rank) { EXPECT_TRUE(succeeds(sessions[rank].leave(kPatience))); });
+}
+
+}  // namespace verbatim::test
