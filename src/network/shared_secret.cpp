@@ -48,7 +48,7 @@ Error refused(const char* field) noexcept {
 
 class SecretAuthenticator final : public Authenticator {
  public:
-  explicit SecretAuthenticator(Secret secret) : secret_(std::move(secret)) {
+  explicit SecretAuthenticator(const Secret& secret) : secret_(secret) {
     prepare_sodium();
     randombytes_buf(ours_.data(), ours_.size());
   }

@@ -108,6 +108,9 @@ void Engine::retry_waiting() noexcept {
   std::uint64_t before = earliest_ns_.load();
   while (earliest < before && !earliest_ns_.compare_exchange_weak(before, earliest)) {
   }
+  // The helper may have gone to sleep while we held the list, and have seen nobody who waits; and
+  // who polls now may sleep next.
+  if (earliest < helper_due_ns_.load()) self().ring_doorbell();
   if (broken) segment().attention.store(1);
 }
 
@@ -168,11 +171,17 @@ void Engine::run_helper() noexcept {
       sched_yield();
       continue;
     }
+    helper_due_ns_.store(due);
+    if (waiting_count_.load() != 0 && earliest_ns_.load() < due) {  // Lowered before that was seen.
+      helper_due_ns_.store(0);
+      continue;
+    }
     const timespec timeout{.tv_sec = static_cast<time_t>(sleep / 1'000'000'000),
                            .tv_nsec = static_cast<long>(sleep % 1'000'000'000)};
     shared.helper_sleeps.store(1);
     syscall(SYS_futex, &shared.doorbell, FUTEX_WAIT, rung, &timeout, nullptr, 0);
     shared.helper_sleeps.store(0);
+    helper_due_ns_.store(0);
   }
 }
 

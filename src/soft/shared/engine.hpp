@@ -197,6 +197,7 @@ class Engine {
   std::atomic<QueuePair*> newly_waiting_{nullptr};  // Not yet in it.
   std::atomic<std::uint32_t> waiting_count_{0};
   std::atomic<std::uint64_t> earliest_ns_{~std::uint64_t{0}};
+  std::atomic<std::uint64_t> helper_due_ns_{0};  ///< Until when the helper sleeps; 0: it is awake.
 };
 
 [[nodiscard]] std::uint64_t now_ns() noexcept;
