@@ -142,9 +142,11 @@ Result<Channel*> NodeState::find(Rank rank) noexcept {
 }
 
 void NodeState::finish_sends(const TimeLeft& left) noexcept {
-  for (const GroupPeer& peer : group->peers)
-    if (peer.channel != nullptr && !peer.channel->cause())
-      static_cast<void>(peer.channel->finish_sends(left()));
+  for (const GroupPeer& peer : group->peers) {
+    if (peer.channel == nullptr || peer.channel->cause()) continue;
+    // A peer that does not take them loses them: whoever waits for it hears of that.
+    [[maybe_unused]] const auto finished = peer.channel->finish_sends(left());
+  }
 }
 
 Result<void> NodeState::regroup(Timeout limit) {

@@ -161,7 +161,7 @@ void NodeState::disconnect(Rank rank) noexcept {
   if (!channel) return;
   // From here on nothing can land: the queue pair is proven to have stopped, or is destroyed.
   channel->cancel();
-  static_cast<void>(channel->close());
+  [[maybe_unused]] const auto closed = channel->close();
 }
 
 }  // namespace verbatim::detail
