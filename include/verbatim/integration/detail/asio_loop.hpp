@@ -11,10 +11,11 @@
 #define ASIO_HAS_STD_COROUTINE 1
 #endif
 #endif
+#include <cstddef>  // First: Asio 1.22 allocates in another way where no standard header precedes it.
+
 #include <asio/any_io_executor.hpp>
 #include <asio/posix/stream_descriptor.hpp>
 #include <asio/post.hpp>
-#include <cstddef>
 #include <exception>
 #include <memory>
 #include <utility>
