@@ -184,17 +184,29 @@ void Directory::remove_files(std::uint32_t slot) const noexcept {
   unlink(segment_file(slot).text);
 }
 
-void Directory::release(std::uint32_t slot) const noexcept {
-  remove_files(slot);
-  // What killed processes left goes too, so that the last one out leaves nothing.
-  for (std::uint32_t other = 0; other < kProcessSlots; ++other) {
-    const auto fd = open_slot(other);
+/// What killed processes left, so that the last one out leaves nothing. Whoever lives will do the
+/// same at its end: the first of them ends the search, or many that end at once would look at each
+/// other's slots for as long as they took to start.
+void Directory::sweep() const noexcept {
+  DIR* const all = opendir(path_.c_str());
+  bool somebody_lives = false;
+  while (const dirent* const entry = all != nullptr && !somebody_lives ? readdir(all) : nullptr) {
+    unsigned slot = 0;
+    unsigned number = 0;
+    if (std::sscanf(entry->d_name, "p%u-%u", &slot, &number) != 2) continue;
+    const auto fd = open_slot(slot);
     if (!fd) continue;
     // Locked, not only looked at: somebody may be about to claim it.
-    if (other != slot && lock_file(*fd, right_to_slot) && state_of(*fd) != File::removed)
-      remove_files(other);
+    somebody_lives = !lock_file(*fd, right_to_slot);
+    if (!somebody_lives && state_of(*fd) != File::removed) remove_files(slot);
     ::close(*fd);
   }
+  if (all != nullptr) closedir(all);
+}
+
+void Directory::release(std::uint32_t slot) const noexcept {
+  remove_files(slot);
+  sweep();
   struct stat info{};
   if (lstat(path_.c_str(), &info) == 0 && (info.st_mode & S_ISVTX) != 0)
     rmdir(path_.c_str());  // Fails, as it should, while other processes are there.

@@ -50,8 +50,8 @@ class Directory {
 
   /// Takes the lowest free slot; a dead owner's files are removed first.
   [[nodiscard]] Result<ClaimedSlot> claim() const;
-  /// Removes the slot's files, and those of the dead. The directory goes when it is empty and ours.
-  /// The caller still holds the slot's lock.
+  /// Removes the slot's files; the last one out also those of the dead. The directory goes when it
+  /// is empty and ours. The caller still holds the slot's lock.
   void release(std::uint32_t slot) const noexcept;
 
   /// The segment file of a slot, open for reading and writing.
@@ -73,6 +73,7 @@ class Directory {
   Directory(std::string path, std::uint64_t fabric_id)
       : path_(std::move(path)), fabric_id_(fabric_id) {}
   void remove_files(std::uint32_t slot) const noexcept;  // Needs the slot's lock.
+  void sweep() const noexcept;
   [[nodiscard]] FilePath segment_file(std::uint32_t slot) const noexcept {
     return path_of('p', slot, 0);
   }
