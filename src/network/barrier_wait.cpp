@@ -23,6 +23,16 @@ constexpr auto kYield = std::chrono::milliseconds{1};
 constexpr auto kShortestNap = std::chrono::microseconds{50};
 /// A notice wakes nobody: it is found when the nap is over.
 constexpr auto kLongestNap = std::chrono::milliseconds{1};
+/// To wake up takes some 20 us. Where many ranks share a processor, those who wait must not keep it
+/// from the one that they wait for: for each of them the longest nap is longer by so much.
+constexpr auto kNapPerRank = std::chrono::microseconds{64};
+
+Clock::duration longest_nap(const Group& group) noexcept {
+  std::uint16_t processors = 1;
+  if (group.rank < group.members.size()) processors = group.members[group.rank].processors;
+  return std::max<Clock::duration>(kLongestNap,
+                                   kNapPerRank * group.world / std::max<int>(processors, 1));
+}
 /// The clock and the completion queue are dearer than a look at the slot.
 constexpr unsigned kTurnsPerLook = 16;
 /// Who leaves right behind the barrier may be known to have left before its last notice has gone
@@ -32,12 +42,12 @@ constexpr auto kLeaveGrace = std::chrono::seconds{1};
 /// Sleeps until the session or the device has news, bounded.
 class Napper {
  public:
-  Napper(CompletionCore& core, const SessionView* session) noexcept
-      : core_(core), session_(session) {}
+  explicit Napper(const Group& group) noexcept
+      : core_(*group.core), session_(group.session), longest_(longest_nap(group)) {}
 
   void nap(Clock::duration most) {
     const auto time = std::min<Clock::duration>(next_, most);
-    next_ = std::min<Clock::duration>(2 * next_, kLongestNap);
+    next_ = std::min<Clock::duration>(2 * next_, longest_);
     const bool is_armed = core_.arm().has_value();
     if (core_.drain() != 0) return;
     std::array<pollfd, 2> sources{
@@ -59,6 +69,7 @@ class Napper {
   CompletionCore& core_;
   const SessionView* session_;  ///< Null: not listened to.
   std::uint32_t seen_ = UINT32_MAX;
+  const Clock::duration longest_;
   Clock::duration next_ = kShortestNap;
 };
 
@@ -78,7 +89,7 @@ BarrierResult BarrierState::wait_long(Deadline deadline) {
   Clock::time_point start{};  // With the first look at the clock: mostly there is none.
   Clock::time_point end{};
   bool is_long = false;
-  Napper napper{*group_.core, group_.session};
+  Napper napper{group_};
   for (unsigned turn = is_hasty ? 0 : 1;; ++turn) {
     if (is_long || turn % kTurnsPerLook == 0) {
       const Clock::time_point now = Clock::now();
