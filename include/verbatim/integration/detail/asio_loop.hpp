@@ -11,7 +11,7 @@
 #define ASIO_HAS_STD_COROUTINE 1
 #endif
 #endif
-#include <cstddef>  // First: Asio 1.22 allocates in another way where no standard header precedes it.
+#include <cstddef>  // First: without a standard header before it Asio 1.22 allocates otherwise.
 
 #include <asio/any_io_executor.hpp>
 #include <asio/posix/stream_descriptor.hpp>
