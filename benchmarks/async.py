@@ -27,7 +27,7 @@ import statistics
 import sys
 from typing import NamedTuple
 
-from overhead import CANNOT, Broken, build, instructions, run
+from overhead import CANNOT, Broken, build, instructions, report, run
 
 CHANNELS = 1024
 ECHOES_EACH = 20  # of many channels
@@ -149,20 +149,7 @@ def main():
     driver = build("release", "async_driver")
     results = [each for pair in KINDS.items() for each in count(driver, *pair)]
     results += idle(driver) + steady_round_trips(driver)
-
-    report = sys.stderr if options.json else sys.stdout
-    failed = 0
-    for each in results:
-        failed += not each["ok"]
-        verdict = ("ok " if each["ok"] else "FAIL ") if options.check else ""
-        print(f"{verdict}{each['case']}: {describe(each)}", file=report)
-        if options.json:
-            print(json.dumps(each, separators=(",", ":")))
-    if not options.check:
-        return 0
-    sys.stdout.flush()
-    print(f"async: {len(results) - failed} passed, {failed} failed, 0 skipped", file=report)
-    return 1 if failed else 0
+    return report("async", results, describe, options)
 
 
 if __name__ == "__main__":

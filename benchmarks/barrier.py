@@ -19,7 +19,7 @@ import shutil
 import subprocess
 import sys
 
-from overhead import CANNOT, ROOT, Broken, build, run
+from overhead import CANNOT, ROOT, Broken, build, report, run
 
 GATES = {2: 0.85, 8: 0.80, 16: 0.70}  # ranks: at most so many times MPI_Barrier
 BLOCKS = {2: (15, 3000), 8: (9, 300), 16: (9, 150)}  # ranks: rounds, barriers in each
@@ -68,6 +68,11 @@ def steady(driver, launch, processors, ranks):
     return best
 
 
+def describe(each):
+    most = f", at most {each['most']:g}" if each["most"] is not None else ""
+    return f"{each['value']:g} us, {each['ratio']:.2f} times {each['base']:g}{most}"
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--json", action="store_true", help="JSON lines only on stdout")
@@ -84,22 +89,7 @@ def main():
 
     driver, launch = build("release", "barrier_driver"), launcher(cores)
     results = [each for ranks in GATES for each in steady(driver, launch, len(cores), ranks)]
-
-    report = sys.stderr if options.json else sys.stdout
-    failed = 0
-    for each in results:
-        failed += not each["ok"]
-        verdict = ("ok " if each["ok"] else "FAIL ") if options.check else ""
-        most = f", at most {each['most']:g}" if each["most"] is not None else ""
-        print(f"{verdict}{each['case']}: {each['value']:g} us, {each['ratio']:.2f} times "
-              f"{each['base']:g}{most}", file=report)
-        if options.json:
-            print(json.dumps(each, separators=(",", ":")))
-    if not options.check:
-        return 0
-    sys.stdout.flush()
-    print(f"barrier: {len(results) - failed} passed, {failed} failed, 0 skipped", file=report)
-    return 1 if failed else 0
+    return report("barrier", results, describe, options)
 
 
 if __name__ == "__main__":

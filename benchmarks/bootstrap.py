@@ -19,7 +19,6 @@ rounds: a machine that is busy with other things slows both down.
 --ours   another program, and arguments if it is quoted.
 """
 import argparse
-import json
 import re
 import shlex
 import shutil
@@ -27,36 +26,21 @@ import statistics
 import subprocess
 import sys
 import time
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+from overhead import CANNOT, ROOT, Broken, build, report
+
 BUILD = ROOT / "build" / "release"
 PROGRAM = BUILD / "benchmarks" / "bootstrap_program"
-CANNOT = 77  # exit status: cannot run here
 RANKS = (64, 256)
 ROUNDS = 7
 PATIENCE_S = 60  # for one run
 TRIES = 4  # OpenMPI 4.1's mpirun loses a rank's end now and then, and fails or waits for ever
 MOST = 0.75  # times the reference
-TARGETS = ("verbatim_cli", "bootstrap_program", "bootstrap_reference")
-
-
-class Broken(Exception):
-    """Something that has to work did not; the message says what."""
 
 
 def most_bytes(ranks, connect):
     """Per rank, for what it has to know of all others."""
     return 1024 + {"none": 128, "all": 320}[connect] * ranks
-
-
-def build():
-    print("building preset release", file=sys.stderr)
-    for command in (["cmake", "--preset", "release", "-DVERBATIM_BUILD_BENCH=ON"],
-                    ["cmake", "--build", "--preset", "release", "--target", *TARGETS]):
-        done = subprocess.run(command, cwd=ROOT, text=True, capture_output=True, check=False)
-        if done.returncode != 0:
-            raise Broken(f"{done.stdout}{done.stderr}\n{' '.join(command)} failed")
 
 
 def timed(command):
@@ -148,7 +132,7 @@ def main():
     if shutil.which("mpirun") is None:
         print("mpirun is not installed (openmpi-bin)", file=sys.stderr)
         return CANNOT
-    build()
+    build("release", PROGRAM.name, "bootstrap_reference", "verbatim_cli")
     ours = shlex.split(options.ours or f"{PROGRAM} partners")
     results = [measure(ranks, ours, options.rounds) for ranks in RANKS
                if options.only in f"start_to_exit.{ranks}"]
@@ -156,18 +140,7 @@ def main():
                 if options.only in f"bytes_per_rank.{connect}"]
     if options.only in "connection":
         results += connections()
-    out = sys.stderr if options.json else sys.stdout
-    for each in results:
-        verdict = ("ok " if each["ok"] else "FAIL ") if options.check else ""
-        print(f"{verdict}{each['case']}: {describe(each)}", file=out)
-        if options.json:
-            print(json.dumps(each, separators=(",", ":")))
-    if not options.check:
-        return 0
-    failed = sum(not each["ok"] for each in results)
-    sys.stdout.flush()
-    print(f"bootstrap: {len(results) - failed} passed, {failed} failed, 0 skipped", file=out)
-    return 1 if failed else 0
+    return report("bootstrap", results, describe, options)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ import json
 import os
 import sys
 
-from overhead import Broken, build, run
+from overhead import Broken, build, report, run
 
 PEERS, BYTES = 7, 64 << 10
 ROUNDS = 7
@@ -43,6 +43,11 @@ def steady(driver, case):
             "ok": best["ratio"] >= LEAST[case]}
 
 
+def describe(each):
+    return (f"{each['value']:g} GB/s, {each['ratio']:.2f} times a loop of blocking writes "
+            f"({each['base']:g}), at least {each['least']:g}")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--json", action="store_true", help="JSON lines only on stdout")
@@ -52,20 +57,7 @@ def main():
 
     driver = build("release", "fanout_driver")
     results = [steady(driver, case) for case in LEAST]
-    report = sys.stderr if options.json else sys.stdout
-    failed = 0
-    for each in results:
-        failed += not each["ok"]
-        verdict = ("ok " if each["ok"] else "FAIL ") if options.check else ""
-        print(f"{verdict}{each['case']}: {each['value']:g} GB/s, {each['ratio']:.2f} times a loop "
-              f"of blocking writes ({each['base']:g}), at least {each['least']:g}", file=report)
-        if options.json:
-            print(json.dumps(each, separators=(",", ":")))
-    if not options.check:
-        return 0
-    sys.stdout.flush()
-    print(f"fanout: {len(results) - failed} passed, {failed} failed, 0 skipped", file=report)
-    return 1 if failed else 0
+    return report("fanout", results, describe, options)
 
 
 if __name__ == "__main__":

@@ -78,11 +78,28 @@ def run(*command):
     return result.stdout, result.stderr
 
 
-def build(preset, driver="overhead_driver"):
+def build(preset, driver="overhead_driver", *more):
+    """The path of the driver; `more` are targets that it needs."""
     print(f"building preset {preset}", file=sys.stderr)
     run("cmake", "--preset", preset, "-DVERBATIM_BUILD_BENCH=ON")
-    run("cmake", "--build", "--preset", preset, "--target", driver)
+    run("cmake", "--build", "--preset", preset, "--target", driver, *more)
     return ROOT / "build" / preset / "benchmarks" / driver
+
+
+def report(name, results, describe, options):
+    """A line for each result, whose "ok" is its verdict; the exit status."""
+    out = sys.stderr if options.json else sys.stdout
+    failed = sum(not each["ok"] for each in results)
+    for each in results:
+        verdict = ("ok " if each["ok"] else "FAIL ") if options.check else ""
+        print(f"{verdict}{each['case']}: {describe(each)}", file=out)
+        if options.json:
+            print(json.dumps(each, separators=(",", ":")))
+    if not options.check:
+        return 0
+    sys.stdout.flush()
+    print(f"{name}: {len(results) - failed} passed, {failed} failed, 0 skipped", file=out)
+    return 1 if failed else 0
 
 
 def instructions(function, *command):
@@ -193,14 +210,14 @@ def main():
 
     if not options.json:
         table(results)
-    report = sys.stderr if options.json else sys.stdout
-    counts = check(results, report) if options.check else {True: 0, False: 0}
+    out = sys.stderr if options.json else sys.stdout
+    counts = check(results, out) if options.check else {True: 0, False: 0}
     if options.json:
         for each in results:
             print(json.dumps(each, separators=(",", ":")))
     if options.check:
         sys.stdout.flush()
-        print(f"overhead: {counts[True]} passed, {counts[False]} failed, 0 skipped", file=report)
+        print(f"overhead: {counts[True]} passed, {counts[False]} failed, 0 skipped", file=out)
     return 1 if counts[False] else 0
 
 

@@ -64,3 +64,7 @@ function(verbatim_write_manifest)
   get_property(lines GLOBAL PROPERTY verbatim_manifest)
   file(GENERATE OUTPUT "${PROJECT_BINARY_DIR}/tests.manifest" CONTENT "${lines}")
 endfunction()
+
+# Examples of several ranks: examples/ builds them, tests/network starts them.
+set(verbatim_rank_examples
+  all_to_all broadcast_tree event_builder network network_barrier ring surviving)

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "channel/channel_state.hpp"
+#include "channel/work_failure.hpp"
 
 namespace verbatim::detail {
 namespace {
@@ -31,8 +32,7 @@ Ticket ChannelCore::refuse(OperationQueue& queue, Post how) noexcept {
   if (!state.cause) state.heed_interrupts();
   if (state.in_child()) return state.park_refusal({.code = Errc::forked, .operation = "post"}, how);
   // Whom it happened to matters more than that it happened before.
-  if (state.cause && (*state.cause == Errc::peer_lost || *state.cause == Errc::peer_closed))
-    return state.park_refusal(*state.cause, how);
+  if (state.cause && is_peer_end(*state.cause)) return state.park_refusal(*state.cause, how);
   if (state.cause)
     return state.park_refusal({.code = state.ending.abandoned ? Errc::closed : Errc::broken,
                                .operation = "post",

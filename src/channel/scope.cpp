@@ -11,6 +11,7 @@
 #include "channel/channel_state.hpp"
 #include "channel/scope_share.hpp"
 #include "channel/slot_states.hpp"
+#include "channel/work_failure.hpp"
 
 #if VERBATIM_ASAN
 #include <sanitizer/asan_interface.h>
@@ -155,7 +156,7 @@ std::vector<ScopeFailure> take_failures(ChannelCore& channel, ScopeState& scope)
     return each.scope == &scope && each.is_shared == scope.is_shared;
   };
   const std::optional<Error>& cause = whole(channel).cause;
-  const bool is_peer_gone = cause && (*cause == Errc::peer_lost || *cause == Errc::peer_closed);
+  const bool is_peer_gone = cause && is_peer_end(*cause);
   for (const ScopeLedger::Failed& each : failed) {
     if (!is_of_scope(each)) continue;
     taken.push_back(each.failure);

@@ -213,8 +213,8 @@ bool ChannelState::await_for(Slot& slot, std::uint64_t id, Patience& patience,
   // Why the channel ended the device does not know: neither of what was flushed, nor of a peer that
   // does not answer because it is gone.
   if (!succeeded) {
-    const bool is_told = cause && (slot.completion.status() == WorkStatus::flushed ||
-                                   *cause == Errc::peer_closed || *cause == Errc::peer_lost);
+    const bool is_told =
+        cause && (slot.completion.status() == WorkStatus::flushed || is_peer_end(*cause));
     last_result.error = is_told ? *cause : work_failure(slot.completion);
   }
   take(slot);  // Perhaps the last one of a channel that is gone: nothing of it is there afterwards.

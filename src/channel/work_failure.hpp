@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file A failed completion as an Error.
+/// \file A failed completion as an Error, and what there is to say of the peer then.
 #include "verbatim/base/error.hpp"
 #include "verbatim/verbs/completion.hpp"
 
@@ -17,6 +17,11 @@ namespace verbatim::detail {
           .field = name_of(completion.status()),
           .value = static_cast<std::uint64_t>(completion.status()),
           .limit = completion.vendor_code()};
+}
+
+/// Whether that is the peer's end, as whoever knows it said.
+[[nodiscard]] constexpr bool is_peer_end(const Error& error) noexcept {
+  return error == Errc::peer_lost || error == Errc::peer_closed;
 }
 
 /// Whether the peer did not answer: what one that went away leaves behind.

@@ -8,6 +8,7 @@
 
 #include "base/relax_processor.hpp"
 #include "channel/channel_state.hpp"
+#include "channel/work_failure.hpp"
 #include "network/barrier_state.hpp"
 #include "verbatim/base/try.hpp"
 #include "verbatim/reactor/close.hpp"
@@ -118,7 +119,7 @@ Result<void> BarrierState::may_enter() const {
   for (const Rank rank : ranks_) {
     if (!group_.peers[rank].out_of_step) continue;
     const Error& why = group_.why_out_of_step;
-    if (why == Errc::peer_lost || why == Errc::peer_closed) return std::unexpected(why);
+    if (is_peer_end(why)) return std::unexpected(why);
     return refused(Errc::broken, "an earlier barrier failed: regroup(); rank", rank);
   }
   return {};

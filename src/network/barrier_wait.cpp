@@ -10,6 +10,7 @@
 
 #include "base/timespec.hpp"
 #include "channel/channel_state.hpp"
+#include "channel/work_failure.hpp"
 #include "network/barrier_state.hpp"
 #include "verbatim/reactor/close.hpp"
 
@@ -181,7 +182,7 @@ void BarrierState::heed_suspicion(Clock::time_point now, Clock::time_point end) 
   }
   Error error = suspicion.error;
   // Told by who ended the channel: then it is known what became of the rank.
-  if (error == Errc::peer_lost || error == Errc::peer_closed)
+  if (is_peer_end(error))
     error = {.code = error.code, .operation = "barrier", .field = "rank", .value = suspicion.rank};
   else
     error = error.with_text("to rank " + std::to_string(suspicion.rank));

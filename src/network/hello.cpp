@@ -67,20 +67,11 @@ SessionKeys::~SessionKeys() {
 
 void derive(SessionKeys& keys, std::span<const std::byte, 32> secret, const JobId& job,
             const Nonce& client, const Nonce& coordinator) {
-  prepare_sodium();
-  std::array<std::byte, 64> both{};
-  crypto_generichash_state state;
-  crypto_generichash_init(&state, to_sodium(secret.data()), secret.size(), both.size());
-  crypto_generichash_update(&state, reinterpret_cast<const unsigned char*>(kContext.data()),
-                            kContext.size());
-  crypto_generichash_update(&state, to_sodium(job.data()), job.size());
-  crypto_generichash_update(&state, to_sodium(client.data()), client.size());
-  crypto_generichash_update(&state, to_sodium(coordinator.data()), coordinator.size());
-  crypto_generichash_final(&state, to_sodium(both.data()), both.size());
+  auto both =
+      keyed_hash<64>(secret, {std::as_bytes(std::span{kContext}), job, client, coordinator});
   std::copy_n(both.begin(), 32, keys.from_client.begin());
   std::copy_n(both.begin() + 32, 32, keys.from_coordinator.begin());
   sodium_memzero(both.data(), both.size());
-  sodium_memzero(&state, sizeof state);
 }
 
 }  // namespace verbatim::detail

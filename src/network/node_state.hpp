@@ -11,6 +11,7 @@
 #include <span>
 #include <vector>
 
+#include "channel/socket_address.hpp"
 #include "network/group.hpp"
 #include "network/session_view.hpp"
 #include "verbatim/channel/canceller.hpp"
@@ -50,7 +51,7 @@ class PeerNews {
 /// Counts the time of one call down over its steps.
 class TimeLeft {
  public:
-  explicit TimeLeft(Timeout limit) noexcept : end_(std::chrono::steady_clock::now() + limit) {}
+  explicit TimeLeft(Timeout limit) noexcept : end_(deadline_after(limit)) {}
   [[nodiscard]] Timeout operator()() const noexcept;
 
  private:
@@ -82,7 +83,7 @@ struct NodeState {
   std::shared_ptr<PeerNews> news;
   MultiChannel multi;
   std::optional<Exchanger> session{};  // Its thread ends before what it tells.
-  std::optional<ViewOf<Exchanger>> view{};
+  std::optional<ExchangerView> view{};
   std::optional<Barrier> everyone{};
   bool has_left = false;
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file What a barrier asks of the session. Not on the straight path.
+/// \file What a barrier asks of the session: of the Exchanger, or of one that a test made up. Not
+/// on the straight path.
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -33,24 +34,24 @@ class SessionView {
   ~SessionView() = default;
 };
 
-/// Of a session with functions of these names: the Exchanger.
-template <class Session>
-class ViewOf final : public SessionView {
+class ExchangerView final : public SessionView {
  public:
-  explicit ViewOf(Session& session) noexcept : session_(session) {}
+  explicit ExchangerView(Exchanger& session) noexcept : session_(session) {}
   [[nodiscard]] std::uint32_t changes() const noexcept override { return session_.changes(); }
   [[nodiscard]] std::vector<Departure> departures() const override { return session_.departures(); }
   [[nodiscard]] int fd() const override { return session_.fd(); }
   [[nodiscard]] Result<Departure> verdict(Timeout limit) override {
     return session_.verdict(limit);
   }
-  void report(std::span<const std::byte> state) override { session_.report(state); }
+  void report(std::span<const std::byte> state) override {
+    [[maybe_unused]] const auto reported = session_.report(state);
+  }
   [[nodiscard]] Result<std::vector<std::byte>> ask(Rank rank, Timeout limit) override {
     return session_.ask(rank, limit);
   }
 
  private:
-  Session& session_;
+  Exchanger& session_;
 };
 
 }  // namespace verbatim::detail

@@ -30,17 +30,6 @@ std::span<const std::byte> bytes_of(std::string_view text) noexcept {
   return std::as_bytes(std::span{text});
 }
 
-/// BLAKE2b of the parts, one after another; each has a fixed length.
-Word hash(std::span<const std::byte> key, std::initializer_list<std::span<const std::byte>> parts) {
-  crypto_generichash_state state;
-  Word result;
-  crypto_generichash_init(&state, to_sodium(key.data()), key.size(), result.size());
-  for (const auto part : parts)
-    crypto_generichash_update(&state, to_sodium(part.data()), part.size());
-  crypto_generichash_final(&state, to_sodium(result.data()), result.size());
-  return result;
-}
-
 Error refused(const char* field) noexcept {
   return {.code = Errc::permission_denied, .operation = "shared secret", .field = field};
 }
@@ -110,14 +99,14 @@ class SecretAuthenticator final : public Authenticator {
     if (theirs.size() != ours_.size()) return std::unexpected(refused("number"));
     if (sodium_memcmp(theirs.data(), ours_.data(), ours_.size()) == 0)
       return std::unexpected(refused("number: our own"));
-    our_key_ = hash(secret_.bytes(), {bytes_of(kLabel), ours_, theirs});
-    their_key_ = hash(secret_.bytes(), {bytes_of(kLabel), theirs, ours_});
-    const Word proof = hash(our_key_, {bytes_of(kProof)});
+    our_key_ = keyed_hash<32>(secret_.bytes(), {bytes_of(kLabel), ours_, theirs});
+    their_key_ = keyed_hash<32>(secret_.bytes(), {bytes_of(kLabel), theirs, ours_});
+    const Word proof = keyed_hash<32>(our_key_, {bytes_of(kProof)});
     return Answer{{proof.begin(), proof.end()}, false};
   }
 
   Result<Answer> believe(std::span<const std::byte> proof) {
-    const Word expected = hash(their_key_, {bytes_of(kProof)});
+    const Word expected = keyed_hash<32>(their_key_, {bytes_of(kProof)});
     if (proof.size() != expected.size() ||
         sodium_memcmp(proof.data(), expected.data(), expected.size()) != 0)
       return std::unexpected(refused("proof"));

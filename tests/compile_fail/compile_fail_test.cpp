@@ -67,14 +67,19 @@ std::string command_of(const std::string& compiler) {
          (compiler.starts_with("clang") ? "-Wconsumed " : "") + VERBATIM_INCLUDES + ' ';
 }
 
+/// Of this process.
+std::filesystem::path headers_of(const std::string& compiler) {
+  return std::filesystem::path{testing::TempDir()} /
+         (compiler + "-headers-" + std::to_string(getpid()));
+}
+
 /// The flags with which a case reads all of our headers before its own few: compiled once for all
 /// cases, they cost each of them a tenth of what reading them costs.
 std::string precompiled(const std::string& compiler) {
   static std::map<std::string, std::string> made;
   auto [flags, is_new] = made.try_emplace(compiler);
   if (!is_new) return flags->second;
-  const auto folder = std::filesystem::path{testing::TempDir()} /
-                      (compiler + "-headers-" + std::to_string(getpid()));
+  const auto folder = headers_of(compiler);
   std::filesystem::create_directories(folder);
   const std::string header = folder / "all.hpp";
   std::ofstream{header} << "#include \"verbatim/verbatim.hpp\"\n";
@@ -91,8 +96,7 @@ std::string precompiled(const std::string& compiler) {
 struct RemovePrecompiled : testing::Environment {
   void TearDown() override {
     for (const std::string& compiler : compilers())
-      std::filesystem::remove_all(std::filesystem::path{testing::TempDir()} /
-                                  (compiler + "-headers-" + std::to_string(getpid())));
+      std::filesystem::remove_all(headers_of(compiler));
   }
 };
 [[maybe_unused]] const auto* const kRemoved =

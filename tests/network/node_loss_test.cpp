@@ -17,6 +17,15 @@ using namespace std::chrono_literals;
 
 constexpr auto kPatience = 20s;
 
+/// A message from each of ranks 0 to 2 to the next.
+void pass_on(Node& node, const RankDevice& device) {
+  const Rank next = (node.rank() + 1) % 3;
+  const Rank before = (node.rank() + 2) % 3;
+  auto receiving = node[before].receive(require(device.domain.allocate(8)));
+  ASSERT_TRUE(node[next].send(require(device.domain.allocate(8))).wait(kPatience).result);
+  EXPECT_TRUE(receiving.wait(kPatience).result);
+}
+
 TEST(NodeLoss, WaitsOnItsChannelNameTheRank) {
   run_ranks(3, {}, [](Node& node, const RankDevice& device) {
     if (node.rank() == 2) return;  // Without a word.
@@ -95,11 +104,7 @@ TEST(NodeLoss, SurvivorsRegroupAndGoOn) {
     EXPECT_EQ(old(kPatience).error().error.code, Errc::stale);
     EXPECT_EQ(node.find(3).error().code, Errc::not_ready);
     for (int round = 0; round < 20; ++round) ASSERT_TRUE(node.barrier(kPatience));
-    const Rank next = (node.rank() + 1) % 3;
-    const Rank before = (node.rank() + 2) % 3;
-    auto receiving = node[before].receive(require(device.domain.allocate(8)));
-    ASSERT_TRUE(node[next].send(require(device.domain.allocate(8))).wait(kPatience).result);
-    EXPECT_TRUE(receiving.wait(kPatience).result);
+    pass_on(node, device);
     EXPECT_TRUE(node.leave(kPatience));
   });
 }
@@ -109,11 +114,7 @@ TEST(NodeLoss, AProcessThatIsStartedAgainTakesTheLostRank) {
   std::latch lost{1};
   const auto talk = [](Node& node, const RankDevice& device) {
     for (int round = 0; round < 10; ++round) ASSERT_TRUE(node.barrier(kPatience));
-    const Rank next = (node.rank() + 1) % 3;
-    const Rank before = (node.rank() + 2) % 3;
-    auto receiving = node[before].receive(require(device.domain.allocate(8)));
-    ASSERT_TRUE(node[next].send(require(device.domain.allocate(8))).wait(kPatience).result);
-    EXPECT_TRUE(receiving.wait(kPatience).result);
+    pass_on(node, device);
     EXPECT_TRUE(node.leave(kPatience));
   };
   std::vector<std::jthread> ranks;

@@ -104,6 +104,22 @@ bool is_private_to_us(const std::string& path) noexcept {
          (info.st_mode & 022) == 0;
 }
 
+/// Those that belong to slots, until `visit(folder, name, kind, slot)` says no.
+template <class Visit>
+void for_each_file(const std::string& path, Visit visit) noexcept {
+  DIR* const all = opendir(path.c_str());
+  if (all == nullptr) return;
+  while (const dirent* const entry = readdir(all)) {
+    char kind = 0;
+    unsigned slot = 0;
+    unsigned number = 0;
+    if (std::sscanf(entry->d_name, "%c%u-%u", &kind, &slot, &number) == 3 &&
+        !visit(dirfd(all), entry->d_name, kind, slot))
+      break;
+  }
+  closedir(all);
+}
+
 }  // namespace
 
 Result<Directory> Directory::open() {
@@ -170,17 +186,11 @@ Result<ClaimedSlot> Directory::claim() const {
 }
 
 void Directory::remove_files(std::uint32_t slot) const noexcept {
-  DIR* const all = opendir(path_.c_str());
   // The segment last: with it the lock goes, and the slot is somebody else's.
-  while (const dirent* const entry = all != nullptr ? readdir(all) : nullptr) {
-    char kind = 0;
-    unsigned owner = 0;
-    unsigned number = 0;
-    if (std::sscanf(entry->d_name, "%c%u-%u", &kind, &owner, &number) == 3 && owner == slot &&
-        kind != 'p')
-      unlinkat(dirfd(all), entry->d_name, 0);
-  }
-  if (all != nullptr) closedir(all);
+  for_each_file(path_, [&](int folder, const char* name, char kind, std::uint32_t owner) {
+    if (owner == slot && kind != 'p') unlinkat(folder, name, 0);
+    return true;
+  });
   unlink(segment_file(slot).text);
 }
 
@@ -188,20 +198,16 @@ void Directory::remove_files(std::uint32_t slot) const noexcept {
 /// same at its end: the first of them ends the search, or many that end at once would look at each
 /// other's slots for as long as they took to start.
 void Directory::sweep() const noexcept {
-  DIR* const all = opendir(path_.c_str());
-  bool somebody_lives = false;
-  while (const dirent* const entry = all != nullptr && !somebody_lives ? readdir(all) : nullptr) {
-    unsigned slot = 0;
-    unsigned number = 0;
-    if (std::sscanf(entry->d_name, "p%u-%u", &slot, &number) != 2) continue;
+  for_each_file(path_, [&](int, const char*, char kind, std::uint32_t slot) {
+    if (kind != 'p') return true;
     const auto fd = open_slot(slot);
-    if (!fd) continue;
+    if (!fd) return true;
     // Locked, not only looked at: somebody may be about to claim it.
-    somebody_lives = !lock_file(*fd, right_to_slot);
-    if (!somebody_lives && state_of(*fd) != File::removed) remove_files(slot);
+    const bool is_dead = lock_file(*fd, right_to_slot);
+    if (is_dead && state_of(*fd) != File::removed) remove_files(slot);
     ::close(*fd);
-  }
-  if (all != nullptr) closedir(all);
+    return is_dead;
+  });
 }
 
 void Directory::release(std::uint32_t slot) const noexcept {
