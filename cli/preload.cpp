@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <memory>
 #include <optional>
 
 namespace verbatim::cli {
@@ -32,7 +33,10 @@ std::optional<fs::path> find_library(const fs::path& name) {
   return std::nullopt;
 }
 
-}  // namespace
+struct PreloadOptions {
+  std::vector<std::string> command;  ///< The program and its arguments; not empty.
+  bool stand_alone = false;          ///< Replace libibverbs instead of standing in front of it.
+};
 
 int preload(const PreloadOptions& options) {
   const fs::path name = options.stand_alone ? "verbatim/libibverbs.so.1" : "libverbatim-preload.so";
@@ -64,6 +68,22 @@ int preload(const PreloadOptions& options) {
   const int failure = errno;
   std::fprintf(stderr, "verbatim preload: %s: %s\n", arguments[0], std::strerror(failure));
   return failure == ENOENT ? kNotFound : kCannotRun;
+}
+
+}  // namespace
+
+void add_preload(CLI::App& app, CommandLine& line) {
+  auto options = std::make_shared<PreloadOptions>();
+  CLI::App& command =
+      *app.add_subcommand("preload", "Run a program that uses RDMA on the software device soft0");
+  command.add_flag("--stand-alone", options->stand_alone,
+                   "Replace libibverbs, for programs that look it up with dlopen and dlvsym; real "
+                   "devices are not seen then");
+  command.footer("verbatim preload [OPTIONS] -- PROGRAM [ARGUMENT...]");
+  command.callback([options, &line] {
+    options->command = line.required_program();
+    line.status = preload(*options);
+  });
 }
 
 }  // namespace verbatim::cli

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <memory>
 #include <string_view>
 
 #include "supervisor.hpp"
@@ -59,8 +60,6 @@ int status_of_start(int failure) noexcept {
   return kCannotRun;
 }
 
-}  // namespace
-
 int run(const RunOptions& options) {
   fill_standard_descriptors();
   Supervisor supervisor{options};
@@ -84,6 +83,30 @@ int run(const RunOptions& options) {
   }
   // One that ends before it has joined would be waited for.
   return supervisor.wait([&](std::uint32_t rank) { coordinator->rank_ended(rank); });
+}
+
+}  // namespace
+
+void add_run(CLI::App& app, CommandLine& line) {
+  auto options = std::make_shared<RunOptions>();
+  CLI::App& command =
+      *app.add_subcommand("run", "Start a program as the ranks of a job on this machine");
+  command.add_option("-n,--ranks", options->ranks, "How many")
+      ->required()
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{kMostRanks}));
+  command.add_option("--job", options->job, "The job's name (default: verbatim)");
+  command.add_flag("--keep-going", options->keep_going, "When a rank fails, let the others go on");
+  command.add_flag("!--no-prefix", options->prefix,
+                   "Leave the output alone; else each line begins with [RANK]");
+  command
+      .add_option("--grace", options->grace_s,
+                  "Seconds from SIGTERM to SIGKILL for the others when a rank fails (default: 5)")
+      ->check(CLI::Range(0.0, 86400.0));
+  command.footer("verbatim run -n RANKS [OPTIONS] -- PROGRAM [ARGUMENT...]");
+  command.callback([options, &line] {
+    options->command = line.required_program();
+    line.status = run(*options);
+  });
 }
 
 }  // namespace verbatim::cli

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "command_line.hpp"
+
 namespace verbatim::cli {
 
 inline constexpr std::uint32_t kMostRanks = 4096;
@@ -20,6 +22,6 @@ struct RunOptions {
 
 /// Returns when every rank is gone: 0, or the status of the first that failed (128 and the signal
 /// for one that was killed). 127 no such program, 126 it cannot be run, 125 our own failure.
-[[nodiscard]] int run(const RunOptions& options);
+void add_run(CLI::App& app, CommandLine& line);
 
 }  // namespace verbatim::cli

@@ -6,7 +6,7 @@
 set -euo pipefail
 
 build="g++ cmake ninja-build ccache libibverbs-dev nlohmann-json3-dev libgtest-dev libgmock-dev
-  libcli11-dev libasio-dev libsodium-dev libpmix-dev python3 git ca-certificates"
+  libcli11-dev libfmt-dev libasio-dev libsodium-dev libpmix-dev python3 git ca-certificates"
 clang="clang-19 clang-tidy-19 clang-format-19 libclang-rt-19-dev llvm-19"
 vm="qemu-system-x86 busybox-static cpio kmod iproute2 rdma-core ibverbs-providers libibverbs1"
 bench="valgrind"

@@ -73,6 +73,7 @@ BUILDS = {
     "rxe": [("release", ["conformance"])],
     "network": [("release", ["network_tests"]), ("fuzz", ["fuzz_all"])],
     "examples": [("release", ["examples/all", "servers_tests"])],
+    "cli": [("release", ["cli_tests"])],
 }
 PROCESSORS = len(os.sched_getaffinity(0))
 # Each of their tests is a compiler or a program of its own, so several can run at a time.
@@ -266,6 +267,13 @@ def fuzz(lane, folder):
             lane.check(f"fuzz {name}", status, output)
 
 
+def cli(lane):
+    """The program `verbatim`: each subcommand with good and bad use, live views in a
+    pseudo-terminal."""
+    build(lane)
+    run_tests(lane, "release", "cli")
+
+
 def style(lane):
     """Part of `quick`. clang-format, the house rules of `tools/tidy.py`, the tests of the tools."""
     sources = [path for path in style_rules.project_files() if path.suffix in (".hpp", ".cpp")]
@@ -332,6 +340,7 @@ LANES = {
     "rxe": (rxe, ["vm"], 1800),
     "network": (network, ["clang", "mpi", "vm"], 1800),
     "examples": (examples, ["vm"], 900),
+    "cli": (cli, [], 600),
 }
 LONG = [name for name in LANES if name != "style"]  # tidy does what style does
 ALL = [name for name in LONG if name != "soak"]  # soft does it for a short time

@@ -4,7 +4,7 @@ verbatim_test(bootstrap_tests LANE network
   LIBRARIES verbatim::network verbatim_test_support
   SOURCES
     bootstrap_test.cpp
-    command.cpp
+    ../support/command.cpp
     network_config_test.cpp
     pmix_test.cpp)
 target_link_libraries(bootstrap_tests PRIVATE nlohmann_json::nlohmann_json)
@@ -22,7 +22,7 @@ target_compile_definitions(bootstrap_tests PRIVATE
   VERBATIM_RANK_PROGRAM="$<TARGET_FILE:rank_program>")
 
 if(TARGET verbatim_cli)
-  verbatim_test(run_tests LANE network SOURCES command.cpp run_test.cpp)
+  verbatim_test(run_tests LANE network SOURCES ../support/command.cpp run_test.cpp)
   add_dependencies(run_tests verbatim_cli rank_program)
   target_compile_definitions(run_tests PRIVATE
     VERBATIM_PROGRAM="$<TARGET_FILE:verbatim_cli>"

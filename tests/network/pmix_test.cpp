@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "network/command.hpp"
+#include "support/command.hpp"
 #include "network/pmix_card.hpp"
 #include "network/scoped_environment.hpp"
 #include "support/named_error.hpp"

@@ -11,7 +11,7 @@
 #include <tuple>
 #include <vector>
 
-#include "network/command.hpp"
+#include "support/command.hpp"
 
 namespace verbatim::test {
 namespace {

@@ -15,7 +15,7 @@
 #include <thread>
 #include <vector>
 
-#include "network/command.hpp"
+#include "support/command.hpp"
 
 namespace verbatim::test {
 namespace {

@@ -12,7 +12,7 @@
 #include <sstream>
 #include <thread>
 
-#include "network/command.hpp"
+#include "support/command.hpp"
 #include "support/seed.hpp"
 
 namespace verbatim::test {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-#include "network/command.hpp"
+#include "support/command.hpp"
 
 #include <fcntl.h>
 #include <poll.h>
