@@ -9,13 +9,17 @@
 
 namespace verbatim::detail {
 
-Error no_such_peer(const char* operation, PeerIndex peer) noexcept {
-  return {.code = Errc::not_found, .operation = operation, .field = "peer", .value = peer};
+Error no_such_peer(const PeerTable& table, const char* operation, PeerIndex peer) {
+  Error error = table.absent ? table.absent(peer)
+                             : Error{.code = Errc::not_found, .field = "peer", .value = peer};
+  error.operation = operation;
+  return error;
 }
 
-BulkResult refuse_bulk(const char* operation, PeerIndex peer, std::source_location where) noexcept {
+BulkResult refuse_bulk(const PeerTable& table, const char* operation, PeerIndex peer,
+                       std::source_location where) {
   BulkError error;
-  error.peers.push_back({{no_such_peer(operation, peer), where}, peer});
+  error.peers.push_back({{no_such_peer(table, operation, peer), where}, peer});
   return std::unexpected(std::move(error));
 }
 

@@ -20,6 +20,7 @@ bool is_hole(const std::unique_ptr<Channel>& peer) noexcept { return peer == nul
 MultiChannel::MultiChannel(const Reactor& reactor, ProtectionDomain domain, MultiOptions options)
     : domain_(std::move(domain)), options_(std::move(options.channel)) {
   options_.on = reactor;
+  table_.absent = std::move(options.absent);
   if (!options_.max_sends) options_.max_sends = kDepth;
   const bool receives_are_shared = options_.on.core()->shared_receives != nullptr;
   if (!options_.max_receives && !receives_are_shared) options_.max_receives = kDepth;
@@ -52,7 +53,7 @@ Result<void> MultiChannel::put(PeerIndex peer, Channel&& channel) {
 }
 
 Result<Channel> MultiChannel::remove(PeerIndex peer) {
-  if (!contains(peer)) return std::unexpected(detail::no_such_peer("remove", peer));
+  if (!contains(peer)) return std::unexpected(detail::no_such_peer(table_, "remove", peer));
   if (open_scopes_ != 0)
     return std::unexpected(
         Error{.code = Errc::busy, .operation = "remove", .field = "peer", .value = peer});

@@ -32,8 +32,8 @@ PeerScope::~PeerScope() {
 
 namespace {
 
-PeerError missing(PeerIndex peer, std::source_location where) noexcept {
-  const Error error = detail::no_such_peer("post", peer);
+PeerError missing(const detail::PeerTable& table, PeerIndex peer, std::source_location where) {
+  const Error error = detail::no_such_peer(table, "post", peer);
   const detail::Ticket ticket =
       detail::gone_channel.park_refusal(error, {detail::SlotState::flying, where});
   return {{error, where, WrId{ticket.id}}, peer};
@@ -42,13 +42,13 @@ PeerError missing(PeerIndex peer, std::source_location where) noexcept {
 }  // namespace
 
 Operation PeerScope::refuse(PeerIndex peer, std::source_location where) noexcept {
-  refused_.push_back(missing(peer, where));
+  refused_.push_back(missing(table_, peer, where));
   ++state_.handles;
   return OperationAccess::make(static_cast<std::uint64_t>(refused_.back().id));
 }
 
 void PeerScope::fail_detached(PeerIndex peer, std::source_location where) noexcept {
-  detached_.push_back(missing(peer, where));
+  detached_.push_back(missing(table_, peer, where));
   state_.failed = true;
 }
 

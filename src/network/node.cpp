@@ -49,7 +49,9 @@ NodeState::NodeState(const ProtectionDomain& in, const Identity& who, const Node
       reactor(std::move(on)),
       group(std::move(with)),
       news(std::make_shared<PeerNews>(who.rank, who.world)),
-      multi(reactor, domain, {.channel = channel_options(chosen)}) {
+      multi(reactor, domain, {.channel = channel_options(chosen), .absent = [this](Rank rank) {
+                                return find(rank).error();
+                              }}) {
   group->reactor = &reactor;
   group->timeout = chosen.channel.timeout;
   group->detect = chosen.detect;

@@ -128,6 +128,19 @@ TEST(NodeTest, WhoIsNotConnectedIsNotReady) {
     const auto barrier = node.barrier(kPatience);
     ASSERT_FALSE(barrier);
     EXPECT_EQ(barrier.error().error.code, Errc::not_ready);
+    // A bulk call says the same, and names the rank; one that never will be there is not found.
+    const std::pair<Rank, Errc> absent[] = {
+        {next, Errc::not_ready}, {Rank{3}, Errc::not_found}, {node.rank(), Errc::not_found}};
+    for (const auto& [rank, code] : absent) {
+      const auto bulk = node.peers().multicast(std::vector{rank}, Send{}, kPatience);
+      ASSERT_FALSE(bulk);
+      ASSERT_EQ(bulk.error().peers.size(), 1u);
+      const PeerError& refused = bulk.error().peers[0];
+      EXPECT_EQ(refused.peer, rank);
+      EXPECT_EQ(refused.code, code);
+      EXPECT_EQ(refused.value, rank);
+      EXPECT_STREQ(refused.operation, "multicast");
+    }
 
     // Only 0 and 1 connect.
     if (node.rank() < 2) {

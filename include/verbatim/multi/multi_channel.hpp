@@ -41,6 +41,8 @@ struct MultiOptions {
   /// Of the channels that prepare() makes. `on` is set for you; 16 sends and 16 receives, if it
   /// does not say otherwise.
   ChannelOptions channel{};
+  /// What a call says of a peer that is not there, for whoever knows more than `not_found`.
+  std::function<Error(PeerIndex)> absent{};
 };
 
 class MultiChannel {
@@ -172,7 +174,7 @@ class MultiChannel {
     pending.entries_.reserve(all.size());
     for (const Item& each : all)
       if (!contains(each.peer) && !pending.refused_)
-        pending.refused_ = {{detail::no_such_peer(operation, each.peer), where}, each.peer};
+        pending.refused_ = {{detail::no_such_peer(table_, operation, each.peer), where}, each.peer};
     for (Item& each : all)
       pending.entries_.push_back(
           {each.peer, pending.refused_ ? detail::OwnedPost::refused(std::move(each.buffer),

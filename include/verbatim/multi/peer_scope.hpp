@@ -139,7 +139,7 @@ class PeerScope {
     check(handles.size() >= items.size(), "PeerScope: too few handles for the work", where);
     for (std::size_t i = 0; i < items.size(); ++i)
       if (!knows(items.peer(i)))
-        return std::unexpected(detail::no_such_peer(operation, items.peer(i)));
+        return std::unexpected(detail::no_such_peer(table_, operation, items.peer(i)));
     for (std::size_t i = 0; i < items.size(); ++i)
       handles[i] = post_known(items.peer(i), items.work(i), where);
     return {};

@@ -46,8 +46,8 @@ VERBATIM_COLD void await_gathered(BulkCall& call, std::size_t index) noexcept;
 /// Waits for what is left, ends the channels that are late, and tells what failed.
 VERBATIM_COLD [[nodiscard]] BulkResult finish_bulk(BulkCall& call) noexcept;
 /// Of a list with this peer in it: nothing was posted.
-VERBATIM_COLD [[nodiscard]] BulkResult refuse_bulk(const char* operation, PeerIndex peer,
-                                                   std::source_location where) noexcept;
+VERBATIM_COLD [[nodiscard]] BulkResult refuse_bulk(const PeerTable& table, const char* operation,
+                                                   PeerIndex peer, std::source_location where);
 
 /// Work that found no room. One peer's stays in its order.
 class Postponed {
@@ -145,7 +145,7 @@ template <class Items>
                                                const Items& items, Deadline deadline,
                                                std::source_location where) noexcept {
   if (const std::size_t missing = first_missing(table, items); missing != items.size()) [[unlikely]]
-    return refuse_bulk(operation, items.peer(missing), where);
+    return refuse_bulk(table, operation, items.peer(missing), where);
   BulkCall call{.table = table, .list = items.list(), .deadline = deadline, .where = where};
   post_all(call, Detached<Items>{items, table.data(), where});
   if (call.scope.busy()) look_for(call);
@@ -160,7 +160,7 @@ template <class Items>
                                      std::source_location where) {
   check(out.size() >= items.size(), "gather(): too few places for the results", where);
   if (const std::size_t missing = first_missing(table, items); missing != items.size()) [[unlikely]]
-    return refuse_bulk("gather", items.peer(missing), where);
+    return refuse_bulk(table, "gather", items.peer(missing), where);
   BulkCall call{.table = table,
                 .list = items.list(),
                 .deadline = deadline,

@@ -2,6 +2,7 @@
 #pragma once
 /// \file The peers of a MultiChannel by index, and the lists of them that calls are made with.
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <ranges>
 #include <span>
@@ -15,7 +16,9 @@
 namespace verbatim::detail {
 
 /// By index; null: there is none. Each stays where it is, so that a Channel& stays good.
-using PeerTable = std::vector<std::unique_ptr<Channel>>;
+struct PeerTable : std::vector<std::unique_ptr<Channel>> {
+  std::function<Error(PeerIndex)> absent;  ///< MultiOptions::absent.
+};
 
 [[nodiscard]] inline bool has_peer(const PeerTable& table, PeerIndex peer) noexcept {
   return peer < table.size() && table[peer] != nullptr;
@@ -23,7 +26,7 @@ using PeerTable = std::vector<std::unique_ptr<Channel>>;
 [[nodiscard]] VERBATIM_HOT ChannelCore& core_of(const PeerTable& table, PeerIndex peer) noexcept {
   return ChannelAccess::unasked(*table[peer]);
 }
-[[nodiscard]] Error no_such_peer(const char* operation, PeerIndex peer) noexcept;
+[[nodiscard]] Error no_such_peer(const PeerTable& table, const char* operation, PeerIndex peer);
 
 /// The peers of a call, whatever their work is.
 class PeerList {
