@@ -164,10 +164,7 @@ BarrierState::Progress BarrierState::advance() noexcept {
       if (const Progress sent = notify(move); sent != Progress::done) return sent;
       continue;
     }
-    const std::uint64_t wanted = make_flag(generation_, tag_, move.peer->awaited + 1);
-    const std::uint64_t got =
-        in_memory(group_.slots.load_acquire<std::uint64_t>(kSlotBytes * move.rank));
-    const Seen seen = compare(got, wanted);
+    const Seen seen = seen_of(move);
     if (seen == Seen::not_yet) return Progress::waiting;
     if (seen == Seen::mismatch) [[unlikely]] {
       fail({.code = Errc::incompatible,
@@ -203,7 +200,7 @@ BarrierState::Progress BarrierState::notify(const Move& move) noexcept {
 void BarrierState::leave() noexcept {
   stage_ = Stage::idle;
   suspicion_.reset();
-  if (is_reported_) report(false);
+  if (is_reported_) report(BarrierReport::Stand::elsewhere);
   if (moves_.empty()) return;
   BarrierState** link = &group_.open;
   while (*link != this) link = &(*link)->next_open_;
@@ -214,6 +211,8 @@ void BarrierState::fail(const Error& error) noexcept {
   leave();
   stage_ = Stage::failed;
   failure_ = error;
+  if (error == Errc::peer_closed)
+    report(BarrierReport::Stand::failed, {static_cast<Rank>(error.value)});
   if (!std::exchange(group_.is_out_of_step, true)) group_.why_out_of_step = error;
   for (const Rank rank : ranks_)
     if (rank != group_.rank) group_.peers[rank].out_of_step = true;
@@ -236,7 +235,7 @@ bool BarrierState::ready() noexcept {
 BarrierResult BarrierState::wait(Deadline deadline) {
   if (const auto reason = unusable()) [[unlikely]] {
     stage_ = Stage::idle;
-    if (*reason == Errc::stale && is_reported_) report(false);
+    if (*reason == Errc::stale && is_reported_) report(BarrierReport::Stand::elsewhere);
     return std::unexpected(BarrierError{.error = *reason});
   }
   if (stage_ == Stage::failed) return take_failure();

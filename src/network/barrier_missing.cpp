@@ -26,25 +26,30 @@ std::uint64_t system_now() noexcept {
 
 }  // namespace
 
-void BarrierState::report(bool is_waiting) {
-  is_reported_ = is_waiting;
+void BarrierState::report(BarrierReport::Stand stand, std::vector<Rank> ranks) {
+  is_reported_ = stand == BarrierReport::Stand::waiting;
   if (group_.session == nullptr) return;
-  BarrierReport state{.is_waiting = is_waiting, .tag = tag_, .generation = generation_};
-  if (is_waiting) {
-    state.since = system_now();
-    state.awaited = awaited();
-  }
-  group_.session->report(encode(state));
+  group_.session->report(encode(BarrierReport{.stand = stand,
+                                              .tag = tag_,
+                                              .generation = generation_,
+                                              .since = is_reported_ ? system_now() : 0,
+                                              .awaited = std::move(ranks)}));
+}
+
+std::optional<BarrierReport> BarrierState::report_of(Rank rank) const {
+  const auto answer = group_.session->ask(rank, kAnswer);
+  // Who has never reported has never waited for long.
+  if (answer && answer->empty()) return BarrierReport{};
+  const auto report = answer ? decode_report(*answer) : std::unexpected(answer.error());
+  if (!report) return std::nullopt;
+  return *report;
 }
 
 /// Up to the next that we have to notify: those behind it may wait for us.
 std::vector<Rank> BarrierState::awaited() const {
   std::vector<Rank> ranks;
   for (std::size_t at = next_; at < moves_.size() && !moves_[at].notify; ++at) {
-    const Move& move = moves_[at];
-    const auto wanted = make_flag(generation_, tag_, move.peer->awaited + 1);
-    const auto got = in_memory(group_.slots.load_acquire<std::uint64_t>(kSlotBytes * move.rank));
-    if (compare(got, wanted) != Seen::arrived) ranks.push_back(move.rank);
+    if (seen_of(moves_[at]) != Seen::arrived) ranks.push_back(moves_[at].rank);
   }
   // No room to notify: that one does not take what we send.
   if (ranks.empty() && next_ < moves_.size()) ranks.push_back(moves_[next_].rank);
@@ -64,16 +69,12 @@ std::vector<RankState> BarrierState::missing() const {
         in_memory(group_.slots.load_acquire<std::uint64_t>(kSlotBytes * state.rank)), generation_);
     bool has_come = false;
     if (group_.session != nullptr && Clock::now() < end) {
-      const auto answer = group_.session->ask(state.rank, kAnswer);
-      const auto report = answer ? decode_report(*answer) : std::unexpected(answer.error());
-      // Who has never reported has never waited for long.
-      if (answer && answer->empty()) state.activity = RankState::Activity::elsewhere;
-      if (report) {
-        has_come = report->is_waiting && report->tag == tag_ && report->generation == generation_;
+      if (const auto report = report_of(state.rank)) {
+        has_come = report->is_waiting() && report->is_of(tag_, generation_);
         state.activity =
-            report->is_waiting ? RankState::Activity::at_other : RankState::Activity::elsewhere;
+            report->is_waiting() ? RankState::Activity::at_other : RankState::Activity::elsewhere;
         const std::uint64_t now = system_now();
-        if (report->is_waiting && now > report->since)
+        if (report->is_waiting() && now > report->since)
           state.waiting = std::chrono::nanoseconds{now - report->since};
         for (const Rank rank : has_come ? report->awaited : std::vector<Rank>{})
           if (rank != group_.rank && std::ranges::binary_search(ranks_, rank) &&

@@ -16,7 +16,7 @@ constexpr std::uint8_t kVersion = 1;
 std::vector<std::byte> encode(const BarrierReport& report) {
   ByteWriter writer;
   writer.put(kVersion);
-  writer.put(static_cast<std::uint8_t>(report.is_waiting));
+  writer.put(static_cast<std::uint8_t>(report.stand));
   writer.put(report.tag);
   writer.put(report.generation);
   writer.put(report.since);
@@ -32,7 +32,9 @@ Result<BarrierReport> decode_report(std::span<const std::byte> bytes) {
   const auto version = VERBATIM_TRY(reader.get<std::uint8_t>("version"));
   if (version != kVersion) return std::unexpected(reader.malformed("version", version, kVersion));
   BarrierReport report;
-  report.is_waiting = VERBATIM_TRY(reader.get_at_most<std::uint8_t>("is_waiting", 1)) != 0;
+  constexpr auto most = static_cast<std::uint8_t>(BarrierReport::Stand::failed);
+  report.stand = static_cast<BarrierReport::Stand>(
+      VERBATIM_TRY(reader.get_at_most<std::uint8_t>("stand", most)));
   report.tag = VERBATIM_TRY(reader.get<std::uint16_t>("tag"));
   report.generation = VERBATIM_TRY(reader.get<std::uint32_t>("generation"));
   report.since = VERBATIM_TRY(reader.get<std::uint64_t>("since"));

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file What a rank lets others know of the barrier that it waits at, for their time-outs.
+/// \file What a rank lets others know of the barrier that it waits at, or that has failed for it.
 ///
-/// 20 bytes and four for each rank that it waits for, little-endian: version:8 is_waiting:8 tag:16
-/// generation:32 since:64 (nanoseconds of the system's clock) count:32 ranks.
+/// 20 bytes and four for each rank that it waits for or that failed it, little-endian: version:8
+/// stand:8 tag:16 generation:32 since:64 (nanoseconds of the system's clock) count:32 ranks.
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -18,11 +18,20 @@ struct BarrierReport {
   /// So many fit into an answer.
   static constexpr std::uint32_t kMostAwaited = 32;
 
-  bool is_waiting = false;
+  enum class Stand : std::uint8_t { elsewhere, waiting, failed };
+
+  Stand stand = Stand::elsewhere;
   std::uint16_t tag = 0;
   std::uint32_t generation = 0;
   std::uint64_t since = 0;
-  std::vector<Rank> awaited{};  ///< The first of those that it waits for.
+  /// The first of those that it waits for; of a failed one the rank that left before it came.
+  std::vector<Rank> awaited{};
+
+  [[nodiscard]] bool is_waiting() const noexcept { return stand == Stand::waiting; }
+  /// Of a barrier with this tag, in this generation.
+  [[nodiscard]] bool is_of(std::uint16_t wanted_tag, std::uint32_t wanted_generation) const {
+    return tag == wanted_tag && generation == wanted_generation;
+  }
 
   friend bool operator==(const BarrierReport&, const BarrierReport&) = default;
 };

@@ -36,9 +36,9 @@ Clock::duration longest_nap(const Group& group) noexcept {
 }
 /// The clock and the completion queue are dearer than a look at the slot.
 constexpr unsigned kTurnsPerLook = 16;
-/// Who leaves right behind the barrier may be known to have left before its last notice has gone
-/// all the way round.
-constexpr auto kLeaveGrace = std::chrono::seconds{1};
+/// A member that has left may have been through the barrier, and mostly was. Whether it left too
+/// early for somebody else, that one knows.
+constexpr auto kBetweenQuestions = std::chrono::seconds{1};
 
 /// Sleeps until the session or the device has news, bounded.
 class Napper {
@@ -103,7 +103,8 @@ BarrierResult BarrierState::wait_long(Deadline deadline) {
       if (stage_ == Stage::failed) return take_failure();
       is_long = now - start >= kYield;
       // Also who does not wait any more has come, and the others are to know.
-      if ((is_long || now >= end) && !is_reported_) report(true);
+      if ((is_long || now >= end) && !is_reported_)
+        report(BarrierReport::Stand::waiting, awaited());
       if (now >= end) return std::unexpected(late());
       if (is_long) napper.nap(end - now);
     }
@@ -131,19 +132,41 @@ void BarrierState::look_after_channels(Clock::time_point now) noexcept {
   }
 }
 
+bool BarrierState::needs(Rank rank) const noexcept {
+  return std::ranges::any_of(std::span{moves_}.subspan(next_), [&](const Move& move) {
+    return move.rank == rank && (move.notify || seen_of(move) == Seen::not_yet);
+  });
+}
+
+bool BarrierState::has_left(Rank rank) const {
+  if (group_.session == nullptr) return false;
+  return std::ranges::any_of(group_.session->departures(), [&](const Departure& each) {
+    return each.rank == rank && each.why == Departed::left;
+  });
+}
+
+bool BarrierState::is_through(const Suspicion& suspicion) const {
+  return !needs(suspicion.rank) &&
+         (suspicion.error == Errc::peer_closed || has_left(suspicion.rank));
+}
+
 void BarrierState::suspect(Rank rank, const Error& error, Clock::time_point now) noexcept {
   if (suspicion_) return;
-  suspicion_ = Suspicion{.rank = rank, .error = error, .since = now};
+  const Suspicion suspicion{.rank = rank, .error = error, .since = now};
+  if (!is_through(suspicion)) suspicion_ = suspicion;
 }
 
 std::optional<Error> BarrierState::gone_member() const {
   if (group_.session == nullptr) return std::nullopt;
   std::optional<Error> left;
+  bool is_needed = false;
   for (const Departure& each : group_.session->departures()) {
     if (each.why == Departed::coordinator || !std::ranges::binary_search(ranks_, each.rank))
       continue;
     if (each.why != Departed::left) return gone(each);
-    if (!left) left = gone(each);
+    if (left && (is_needed || !needs(each.rank))) continue;
+    left = gone(each);
+    is_needed = needs(each.rank);
   }
   return left;
 }
@@ -160,14 +183,25 @@ void BarrierState::heed_departures() {
     if (stage_ == Stage::failed) return;
   }
   if (!gone_) return;
-  const bool is_awaited = next_ != moves_.size() && moves_[next_].rank == gone_->value;
-  const bool is_suspected = suspicion_ && suspicion_->rank == gone_->value;
-  if (*gone_ == Errc::peer_lost || is_awaited || is_suspected ||
-      Clock::now() - gone_since_ >= kLeaveGrace)
-    fail(*gone_);
+  if (*gone_ == Errc::peer_lost || needs(static_cast<Rank>(gone_->value))) return fail(*gone_);
+  if (const auto now = Clock::now(); now - gone_since_ >= kBetweenQuestions) {
+    gone_since_ = now;
+    ask_who_failed();
+  }
+}
+
+void BarrierState::ask_who_failed() {
+  for (const Rank rank : awaited()) {
+    const auto report = report_of(rank);
+    if (!report || report->stand != BarrierReport::Stand::failed ||
+        !report->is_of(tag_, generation_) || report->awaited.empty())
+      continue;
+    return fail(gone({.rank = report->awaited.front(), .why = Departed::left}));
+  }
 }
 
 void BarrierState::heed_suspicion(Clock::time_point now, Clock::time_point end) {
+  if (is_through(*suspicion_)) return suspicion_.reset();
   Suspicion& suspicion = *suspicion_;
   if (group_.session != nullptr) {
     if (!std::exchange(suspicion.was_told, true)) {
@@ -176,6 +210,7 @@ void BarrierState::heed_suspicion(Clock::time_point now, Clock::time_point end) 
       [[maybe_unused]] const auto verdict = group_.session->verdict(left);  // Of others, perhaps.
       heed_departures();
       if (stage_ == Stage::failed) return;
+      if (is_through(suspicion)) return suspicion_.reset();
       now = Clock::now();
     }
     if (now - suspicion.since < group_.detect) return;

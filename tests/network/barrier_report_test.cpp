@@ -8,8 +8,11 @@
 namespace verbatim::detail {
 namespace {
 
-const BarrierReport kReport{
-    .is_waiting = true, .tag = 0x1234, .generation = 7, .since = 0x123456789abc, .awaited = {3, 9}};
+const BarrierReport kReport{.stand = BarrierReport::Stand::waiting,
+                            .tag = 0x1234,
+                            .generation = 7,
+                            .since = 0x123456789abc,
+                            .awaited = {3, 9}};
 
 TEST(BarrierReport, ComesBackAsItWas) {
   EXPECT_EQ(test::require(decode_report(encode(kReport))), kReport);
@@ -38,7 +41,7 @@ TEST(BarrierReport, IsMalformedWithAnotherVersionOrAWrongNumber) {
   bytes[0] = std::byte{2};
   EXPECT_TRUE(test::fails_with(decode_report(bytes), Errc::malformed));
   bytes = encode(kReport);
-  bytes[1] = std::byte{2};
+  bytes[1] = std::byte{3};
   EXPECT_TRUE(test::fails_with(decode_report(bytes), Errc::malformed));
   bytes = encode(kReport);
   bytes[16] = std::byte{33};

@@ -13,9 +13,9 @@
 #include <string>
 #include <vector>
 
-#include "support/command.hpp"
 #include "network/pmix_card.hpp"
 #include "network/scoped_environment.hpp"
+#include "support/command.hpp"
 #include "support/named_error.hpp"
 #include "support/require.hpp"
 #include "verbatim/network/bootstrap.hpp"
