@@ -32,9 +32,9 @@ Result<BarrierReport> decode_report(std::span<const std::byte> bytes) {
   const auto version = VERBATIM_TRY(reader.get<std::uint8_t>("version"));
   if (version != kVersion) return std::unexpected(reader.malformed("version", version, kVersion));
   BarrierReport report;
-  constexpr auto most = static_cast<std::uint8_t>(BarrierReport::Stand::failed);
+  constexpr auto kMost = static_cast<std::uint8_t>(BarrierReport::Stand::failed);
   report.stand = static_cast<BarrierReport::Stand>(
-      VERBATIM_TRY(reader.get_at_most<std::uint8_t>("stand", most)));
+      VERBATIM_TRY(reader.get_at_most<std::uint8_t>("stand", kMost)));
   report.tag = VERBATIM_TRY(reader.get<std::uint16_t>("tag"));
   report.generation = VERBATIM_TRY(reader.get<std::uint32_t>("generation"));
   report.since = VERBATIM_TRY(reader.get<std::uint64_t>("since"));

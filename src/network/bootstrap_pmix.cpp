@@ -55,7 +55,6 @@ Result<Identity> Bootstrap::pmix(Timeout timeout) {
     }
     VERBATIM_TRY(client->publish(std::move(text)));
   }
-  VERBATIM_TRY(client->fence(deadline));
   if (identity.rank == 0 && !identity.hosted) return std::unexpected(failed);
   const std::string text = VERBATIM_TRY(client->fetch(0, deadline));
   if (text.empty())

@@ -19,6 +19,10 @@ using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
 constexpr int kAcceptsAtOnce = 64;
+/// Ranks that leave together leave within this; nobody is in a hurry to hear of it.
+constexpr auto kSoon = 1ms;
+/// For ranks that start later than one that is lost already.
+constexpr auto kLinger = 2s;
 
 /// Often enough to keep both promises, and no more often than need be.
 Clock::duration tick_interval(const CoordinatorOptions& options) noexcept {
@@ -72,23 +76,34 @@ void CoordinatorLoop::rank_ended(Rank rank) {
 }
 
 void CoordinatorLoop::stop() {
-  if (listener_) {
-    watched_.release();
-    listener_.reset();
+  // Who comes late would find nobody, and not know why.
+  if (membership_.owes_the_loss()) {
+    stop_by_ = Clock::now() + kLinger;
+    return;
   }
-  stop_by_ = Clock::now() + (membership_.is_over() ? 1s : 0s);
-  for (const ClientId stranger : std::exchange(strangers_, {})) forget(stranger);
+  refuse_clients();
+  const bool has_last_words = membership_.give_up_forming() || membership_.is_over();
+  stop_by_ = Clock::now() + (has_last_words ? 1s : 0s);
   end_if_stopped();
+}
+
+void CoordinatorLoop::refuse_clients() {
+  if (!listener_) return;
+  watched_.release();
+  listener_.reset();
+  for (const ClientId stranger : std::exchange(strangers_, {})) forget(stranger);
 }
 
 void CoordinatorLoop::end_if_stopped() {
   const bool waits =
       std::ranges::any_of(clients_, [](const auto& each) { return each.second.closing; });
-  if (waits && Clock::now() < stop_by_) return;
+  if ((waits || membership_.owes_the_loss()) && Clock::now() < stop_by_) return;
   if (std::exchange(ended_, true)) return;
+  refuse_clients();
   for (auto& [id, client] : clients_) client.connection->close();
   clients_.clear();
   ticks_.cancel();
+  soon_.cancel();
 }
 
 // ---- Clients come
@@ -212,6 +227,13 @@ void CoordinatorLoop::close(ClientId client) {
   found->second.connection->finish();
 }
 
+void CoordinatorLoop::call_soon() {
+  soon_.expires_after(kSoon);
+  soon_.async_wait([this](const asio::error_code& failed) {
+    if (!failed) membership_.tell_departures();
+  });
+}
+
 // ---- Time
 // ----------------------------------------------------------------------------------------
 
@@ -258,7 +280,7 @@ void CoordinatorLoop::tick() {
     if (again == clients_.end() || now - connection->last_heard() <= options_.detect) continue;
     report(LogLevel::warning, again->second.address, "lost: silent");
     // Should it ever wake, this is what it finds.
-    connection->send(encode(DepartedMessage{{kNoRank, Departed::dropped}}));
+    connection->send(encode(DepartedMessage{{{kNoRank, Departed::dropped}}}));
     drop(again, Departed::silent);
   }
   if (stop_by_ != Clock::time_point::max()) return end_if_stopped();

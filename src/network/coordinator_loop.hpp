@@ -54,6 +54,7 @@ class CoordinatorLoop final : Connection::Owner, MembershipOutput {
   void ended(Connection& connection, const Error& why) override;
   void send(ClientId client, Bytes plaintext) override;
   void close(ClientId client) override;
+  void call_soon() override;
 
   void await_clients();
   void accept_clients();
@@ -65,6 +66,7 @@ class CoordinatorLoop final : Connection::Owner, MembershipOutput {
   void drop(Clients::iterator client, Departed why);
   void forget(ClientId client);
   void stop();
+  void refuse_clients();
   void end_if_stopped();
 
   ProcessBound process_;
@@ -77,6 +79,7 @@ class CoordinatorLoop final : Connection::Owner, MembershipOutput {
   PrivateDescriptor listener_;
   asio::posix::stream_descriptor watched_;
   asio::steady_timer ticks_{loop_};
+  asio::steady_timer soon_{loop_};
   Clock::duration interval_;
   Clock::time_point last_tick_ = Clock::now();
   Clock::time_point stop_by_ = Clock::time_point::max();

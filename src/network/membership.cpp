@@ -38,6 +38,7 @@ std::vector<Rank> Membership::live() const {
 }
 
 void Membership::tell(Rank rank, Bytes plaintext) {
+  tell_departures();  // What is said here may follow from them.
   if (seats_[rank].client) output_.send(*seats_[rank].client, std::move(plaintext));
 }
 
@@ -113,7 +114,10 @@ Result<void> Membership::handle_join(ClientId client, const JoinMessage& join) {
   if (refused(client, join)) return {};
   if (generation_ == 0) {
     std::erase_if(lost_early_, [&](const Departure& each) { return each.rank == join.rank; });
-    if (!lost_early_.empty()) {
+    if (lost_early_.empty()) {
+      heard_early_.clear();
+    } else {
+      heard_early_.insert(join.rank);
       output_.send(client,
                    encode(FailedMessage{.call = Call::join, .departure = lost_early_.front()}));
       output_.close(client);
@@ -134,6 +138,7 @@ Result<void> Membership::handle_join(ClientId client, const JoinMessage& join) {
 }
 
 void Membership::take_seat(ClientId client, const JoinMessage& join) {
+  gave_up_.erase(join.rank);
   Seat& seat = seats_[join.rank];
   seat.client = client;
   seat.member = {.rank = join.rank,
@@ -146,18 +151,36 @@ void Membership::take_seat(ClientId client, const JoinMessage& join) {
 
 /// Somebody was lost before all were there: nobody need wait for it.
 void Membership::end_forming(Rank lost, Departed why) {
-  std::erase_if(lost_early_, [&](const Departure& each) { return each.rank == lost; });
-  lost_early_.push_back({lost, why});
+  // The end of its connection and that of its process are one loss, and the first word counts.
+  if (std::ranges::none_of(lost_early_, [&](const Departure& each) { return each.rank == lost; }))
+    lost_early_.push_back({lost, why});
   const Bytes failure =
       encode(FailedMessage{.call = Call::join, .departure = {.rank = lost, .why = why}});
   for (Seat& seat : seats_) {
     if (!seat.client) continue;
     const ClientId client = *std::exchange(seat.client, std::nullopt);
     places_.erase(client);
+    heard_early_.insert(seat.member.rank);
     output_.send(client, failure);
     output_.close(client);
   }
   algorithm_.reset();
+}
+
+bool Membership::owes_the_loss() const noexcept {
+  if (generation_ != 0 || lost_early_.empty()) return false;
+  std::size_t lost_only = 0;
+  for (const Departure& each : lost_early_) lost_only += !heard_early_.contains(each.rank);
+  return heard_early_.size() + lost_only < world_;
+}
+
+bool Membership::give_up_forming() {
+  if (generation_ != 0 || live().empty()) return false;
+  Rank absent = 0;
+  while (seats_[absent].client || gave_up_.contains(absent))
+    if (++absent == world_) return false;
+  end_forming(absent, Departed::silent);
+  return true;
 }
 
 /// The first generation begins when everybody is there, a later one when every survivor wants it.
@@ -172,6 +195,7 @@ void Membership::commit_if_all() {
 }
 
 void Membership::commit() {
+  tell_departures();  // They are none of the new members' concern.
   for (const auto& [rank, waiting] : std::exchange(lobby_, {})) {
     places_[waiting.first].kind = Place::Kind::seat;
     take_seat(waiting.first, waiting.second);
@@ -290,9 +314,18 @@ void Membership::who_is_missing(ClientId client, const Place& place,
 // ---- Going
 // ---------------------------------------------------------------------------------------
 
+void Membership::tell_departures() {
+  if (untold_.empty()) return;
+  tell_all(encode(DepartedMessage{std::exchange(untold_, {})}));
+}
+
 void Membership::depart(Departure departure) {
   seats_[departure.rank].regroups = false;
-  tell_all(encode(DepartedMessage{departure}));
+  untold_.push_back(departure);
+  if (departure.why != Departed::left)
+    tell_departures();
+  else if (untold_.size() == 1)
+    output_.call_soon();
   round_.departed(departure);
   send_round_results();
   offers_.departed(departure);
@@ -306,10 +339,12 @@ void Membership::bye(ClientId client, Place& place) {
   if (before.kind == Place::Kind::leaver) return;
   if (before.kind == Place::Kind::lobby || generation_ == 0) {
     // It gave up waiting, and nobody counts on it yet.
-    if (before.kind == Place::Kind::lobby)
+    if (before.kind == Place::Kind::lobby) {
       lobby_.erase(before.rank);
-    else
+    } else {
       seats_[before.rank].client.reset();
+      gave_up_.insert(before.rank);
+    }
     places_.erase(client);
     output_.close(client);
     if (generation_ == 0 && live().empty()) algorithm_.reset();

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <unordered_map>
 #include <utility>
@@ -29,6 +30,8 @@ class MembershipOutput {
   virtual void send(ClientId client, Bytes plaintext) = 0;
   /// Its end of the connection is to be closed when all was sent. It is not reported as ended.
   virtual void close(ClientId client) = 0;
+  /// tell_departures() is to be called in a moment.
+  virtual void call_soon() = 0;
 
  protected:
   ~MembershipOutput() = default;
@@ -44,6 +47,14 @@ class Membership {
   void ended(ClientId client, Departed why);
   /// The process of a rank has ended, whether it had come or not.
   void never_comes(Rank rank);
+  /// Of those who have left. A loss is told at once; of many who leave at about the same time
+  /// everybody hears in a few messages, not in one for each of them.
+  void tell_departures();
+  /// The coordinator ends. Those who wait until all are there hear for whom it waited in vain; true
+  /// if there was somebody to tell.
+  [[nodiscard]] bool give_up_forming();
+  /// Somebody was lost before all were there, and not everybody who may still come knows it.
+  [[nodiscard]] bool owes_the_loss() const noexcept;
   /// Who sits on that rank now, if somebody does.
   [[nodiscard]] std::optional<ClientId> holder(Rank rank) const noexcept;
   /// Nobody takes part any more, and all who left were told so.
@@ -97,6 +108,9 @@ class Membership {
   std::map<Rank, std::pair<ClientId, JoinMessage>> lobby_{};
   /// Before everybody was there, and not come back. In this order: the first one is the reason.
   std::vector<Departure> lost_early_{};
+  std::set<Rank> heard_early_{};  ///< Who was told of that.
+  std::set<Rank> gave_up_{};      ///< Who was there, and did not wait for the others any longer.
+  std::vector<Departure> untold_{};  ///< Those who have left, and nobody was told.
   Round round_;
   OfferBook offers_;
 };

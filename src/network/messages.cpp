@@ -275,14 +275,17 @@ Result<OffersMessage> decode(std::span<const std::byte> body) {
 
 Bytes encode(const DepartedMessage& message) {
   ByteWriter writer = begin(message);
-  put_departure(writer, message.departure);
+  writer.put(static_cast<std::uint32_t>(message.departures.size()));
+  for (const Departure& each : message.departures) put_departure(writer, each);
   return std::move(writer).take();
 }
 template <>
 Result<DepartedMessage> decode(std::span<const std::byte> body) {
   ByteReader reader{"departed", body};
   DepartedMessage message;
-  message.departure = VERBATIM_TRY(get_departure(reader));
+  const auto count = VERBATIM_TRY(reader.get<std::uint32_t>("count"));
+  for (std::uint32_t i = 0; i < count; ++i)  // One that lies is found out at its end.
+    message.departures.push_back(VERBATIM_TRY(get_departure(reader)));
   return end(reader, message);
 }
 

@@ -148,7 +148,7 @@ struct PongMessage {
 };
 struct DepartedMessage {
   static constexpr auto kKind = MessageKind::departed;
-  Departure departure{};
+  std::vector<Departure> departures{};
 };
 /// To the coordinator: of whom. From it: who asks.
 struct AskMessage {

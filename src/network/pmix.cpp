@@ -10,6 +10,7 @@
 #include <condition_variable>
 #include <cstring>
 #include <mutex>
+#include <thread>
 #include <utility>
 
 #include "base/environment.hpp"
@@ -26,7 +27,6 @@ struct Functions {
   decltype(&::PMIx_Init) init = nullptr;
   decltype(&::PMIx_Put) put = nullptr;
   decltype(&::PMIx_Commit) commit = nullptr;
-  decltype(&::PMIx_Fence_nb) fence = nullptr;
   decltype(&::PMIx_Get_nb) get = nullptr;
   decltype(&::PMIx_Finalize) finalize = nullptr;
   bool complete = false;
@@ -45,7 +45,6 @@ Functions load() noexcept {
   found.complete = library != nullptr && look_up(library, "PMIx_Init", found.init) &&
                    look_up(library, "PMIx_Put", found.put) &&
                    look_up(library, "PMIx_Commit", found.commit) &&
-                   look_up(library, "PMIx_Fence_nb", found.fence) &&
                    look_up(library, "PMIx_Get_nb", found.get) &&
                    look_up(library, "PMIx_Finalize", found.finalize);
   return found;
@@ -55,6 +54,9 @@ const Functions& functions() noexcept {
   static const Functions loaded = load();
   return loaded;
 }
+
+constexpr std::int64_t kNotThere = -std::int64_t{PMIX_ERR_NOT_FOUND};
+constexpr auto kAskAgain = std::chrono::milliseconds{5};
 
 Error failure(const char* operation, pmix_status_t status) noexcept {
   const auto code = status == PMIX_ERR_TIMEOUT   ? Errc::timed_out
@@ -99,10 +101,6 @@ class Answer {
 };
 using SharedAnswer = std::shared_ptr<Answer>;
 
-void on_done(pmix_status_t status, void* data) {
-  const std::unique_ptr<SharedAnswer> answer{static_cast<SharedAnswer*>(data)};
-  (*answer)->set(status, nullptr);
-}
 void on_value(pmix_status_t status, pmix_value_t* value, void* data) {
   const std::unique_ptr<SharedAnswer> answer{static_cast<SharedAnswer*>(data)};
   (*answer)->set(status, value);
@@ -178,25 +176,19 @@ Result<void> PmixClient::publish(std::string text) {
   return {};
 }
 
-Result<void> PmixClient::fence(Clock::time_point deadline) {
-  constexpr const char* kOperation = "PMIx_Fence";
-  const pmix_proc_t all = process(job_, PMIX_RANK_WILDCARD);
-  pmix_info_t collect{};
-  std::strncpy(collect.key, PMIX_COLLECT_DATA, sizeof collect.key - 1);
-  collect.value.type = PMIX_BOOL;
-  collect.value.data.flag = true;
-  const auto answer = std::make_shared<Answer>();
-  auto* const data = new SharedAnswer{answer};
-  const pmix_status_t status = functions().fence(&all, 1, &collect, 1, on_done, data);
-  if (status == PMIX_SUCCESS) return answer->wait(kOperation, deadline);
-  delete data;
-  if (status == PMIX_OPERATION_SUCCEEDED) return {};  // At once, and nobody is called.
-  return std::unexpected(failure(kOperation, status));
-}
-
 Result<std::string> PmixClient::fetch(Rank rank, Clock::time_point deadline) {
-  const auto answer = VERBATIM_TRY(get(job_, rank, kKey, deadline));
-  return std::move(answer->text());
+  for (;;) {
+    const auto answer = get(job_, rank, kKey, deadline);
+    if (answer) return std::move((*answer)->text());
+    // A server mostly waits for what is not published yet; some say that it is not there.
+    const bool is_not_there = answer.error() == Errc::driver &&
+                              answer.error().value == static_cast<std::uint64_t>(kNotThere);
+    if (!is_not_there) return std::unexpected(answer.error());
+    const auto now = Clock::now();
+    if (now >= deadline)
+      return std::unexpected(Error{.code = Errc::timed_out, .operation = "PMIx_Get"});
+    std::this_thread::sleep_for(std::min<Clock::duration>(kAskAgain, deadline - now));
+  }
 }
 
 }  // namespace verbatim::detail

@@ -29,10 +29,10 @@ class PmixClient {
   [[nodiscard]] Rank world() const noexcept { return world_; }
   [[nodiscard]] const std::string& job() const noexcept { return job_; }
 
-  /// What fetch() of our rank gives to all, after fence().
+  /// What fetch() of our rank gives to all.
   [[nodiscard]] Result<void> publish(std::string text);
-  /// Until every rank of the job is in it.
-  [[nodiscard]] Result<void> fence(Clock::time_point deadline);
+  /// Waits until the rank has published. Without a fence: one rank that never comes would hold
+  /// everybody there, and nobody could tell which it is.
   [[nodiscard]] Result<std::string> fetch(Rank rank, Clock::time_point deadline);
 
  private:

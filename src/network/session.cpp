@@ -122,7 +122,8 @@ Result<void> Session::take(MessageKind kind, std::span<const std::byte> body) {
     case MessageKind::offers: return take_offers(VERBATIM_TRY(decode<OffersMessage>(body)));
     case MessageKind::failed: take_failed(VERBATIM_TRY(decode<FailedMessage>(body))); return {};
     case MessageKind::departed:
-      take_departure(VERBATIM_TRY(decode<DepartedMessage>(body)).departure);
+      for (const Departure& each : VERBATIM_TRY(decode<DepartedMessage>(body)).departures)
+        take_departure(each);
       return {};
     case MessageKind::ask: answer(VERBATIM_TRY(decode<AskMessage>(body))); return {};
     case MessageKind::state: {

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "fuzz/fuzz.hpp"
 
@@ -21,8 +22,10 @@ class Output final : public MembershipOutput {
     fuzz::require(!plaintext.empty() && plaintext.size() <= kMaxPlaintext);
   }
   void close(ClientId client) override { closed.insert(client); }
+  void call_soon() override { calls = true; }
   std::set<ClientId> closed{};
   std::set<ClientId> gone{};
+  bool calls = false;
 };
 
 }  // namespace
@@ -34,6 +37,7 @@ VERBATIM_FUZZ(bytes) {
     const auto client = std::to_integer<ClientId>(bytes[0] & std::byte{15});
     const auto length = std::to_integer<std::size_t>(bytes[1]);
     bytes = bytes.subspan(2);
+    if (client == 15 && std::exchange(output.calls, false)) membership.tell_departures();
     if (output.closed.contains(client) || output.gone.contains(client)) continue;
     if (length == 255) {
       output.gone.insert(client);

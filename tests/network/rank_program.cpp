@@ -33,8 +33,9 @@ vb::Result<void> survive(vb::Exchanger& exchanger, vb::Rank victim) {
 
 vb::Result<void> take_part(const std::string& how, vb::Rank who) {
   // It ends after the session: a launcher is told last.
-  const auto identity = VERBATIM_TRY(vb::Bootstrap::find(how == "absent" ? 1s : 30s));
-  auto exchanger = VERBATIM_TRY(vb::Exchanger::join(identity, {}));
+  const auto identity = VERBATIM_TRY(vb::Bootstrap::find(30s));
+  auto exchanger =
+      VERBATIM_TRY(vb::Exchanger::join(identity, {.timeout = how == "absent" ? 1s : 30s}));
   if (how == "lose") return survive(exchanger, who);
   const auto numbers = VERBATIM_TRY(exchanger.exchange(std::uint64_t{exchanger.rank()} + 1));
   VERBATIM_TRY(exchanger.meet());

@@ -22,6 +22,7 @@ class Told final : public MembershipOutput {
     words[client].push_back(std::move(plaintext));
   }
   void close(ClientId client) override { closed.insert(client); }
+  void call_soon() override { ++wishes; }
 
   [[nodiscard]] std::vector<MessageKind> kinds(ClientId client) {
     std::vector<MessageKind> kinds;
@@ -36,6 +37,7 @@ class Told final : public MembershipOutput {
   }
   std::map<ClientId, std::vector<Bytes>> words;
   std::set<ClientId> closed;
+  int wishes = 0;  ///< To be called soon.
 };
 
 struct Job {
@@ -100,6 +102,84 @@ TEST(Membership, CountsWhatALeaverHadGiven) {
   job.say(100, ContributionMessage{Call::exchange, 1, {}});
   job.say(101, ContributionMessage{Call::exchange, 1, {}});
   EXPECT_EQ(job.told.last<GatheredMessage>(100).by_rank[2], bytes_of("mine"));
+}
+
+TEST(Membership, TellsTogetherOfThoseWhoLeaveAndAtOnceOfALoss) {
+  Job job{5};
+  job.form();
+  job.say(100, ByeMessage{});
+  job.say(101, ByeMessage{});
+  EXPECT_EQ(job.told.wishes, 1);
+  EXPECT_TRUE(job.told.kinds(104).empty());
+  job.membership.tell_departures();
+  EXPECT_EQ(job.told.last<DepartedMessage>(104).departures,
+            (std::vector<Departure>{{0, Departed::left}, {1, Departed::left}}));
+  EXPECT_TRUE(job.told.kinds(100).empty()) << "it has left";
+  job.membership.tell_departures();
+  EXPECT_EQ(job.told.kinds(104).size(), 1u) << "once";
+
+  job.say(102, ByeMessage{});
+  EXPECT_EQ(job.told.wishes, 2);
+  job.membership.ended(103, Departed::silent);
+  EXPECT_EQ(job.told.last<DepartedMessage>(104).departures,
+            (std::vector<Departure>{{2, Departed::left}, {3, Departed::silent}}));
+}
+
+TEST(Membership, TellsWhoHasLeftBeforeWhatFollowsFromIt) {
+  Job job{3};
+  job.form();
+  job.say(100, ContributionMessage{Call::exchange, 1, {}});
+  job.say(102, ByeMessage{});
+  EXPECT_EQ(job.told.kinds(100), (std::vector{MessageKind::departed, MessageKind::failed}));
+  job.say(101, ByeMessage{});
+  job.say(100, RegroupMessage{1, {}});
+  EXPECT_EQ(job.told.kinds(100), (std::vector{MessageKind::departed, MessageKind::failed,
+                                              MessageKind::departed, MessageKind::members}));
+}
+
+TEST(Membership, NamesTheFirstLossAlsoWhenItHearsOfItTwice) {
+  Job job{4};
+  job.join(100, 0);
+  job.join(101, 1);
+  job.membership.ended(101, Departed::connection_ended);
+  job.membership.never_comes(0);  // It ended because of the loss.
+  job.membership.never_comes(1);  // The same loss: its process has ended.
+  job.join(103, 3);
+  EXPECT_EQ(job.told.last<FailedMessage>(103).departure,
+            (Departure{1, Departed::connection_ended}));
+}
+
+TEST(Membership, ThatEndsBeforeAllCameTellsForWhomItWaited) {
+  Job job{4};
+  EXPECT_FALSE(job.membership.give_up_forming()) << "nobody is there";
+  for (const Rank rank : {0u, 2u, 3u}) job.join(100 + rank, rank);
+  job.say(100, ByeMessage{});  // It waited long enough, and the coordinator is in its process.
+  EXPECT_TRUE(job.membership.give_up_forming());
+  for (const ClientId client : {102u, 103u}) {
+    EXPECT_EQ(job.told.last<FailedMessage>(client).departure, (Departure{1, Departed::silent}));
+    EXPECT_TRUE(job.told.closed.contains(client));
+  }
+  Job formed{2};
+  formed.form();
+  EXPECT_FALSE(formed.membership.give_up_forming());
+}
+
+TEST(Membership, OwesAnEarlyLossToAllWhoHaveNotHeardOfIt) {
+  Job job{4};
+  job.join(100, 0);
+  EXPECT_FALSE(job.membership.owes_the_loss());
+  job.join(101, 1);
+  job.membership.ended(101, Departed::connection_ended);
+  EXPECT_TRUE(job.membership.owes_the_loss());
+  job.join(102, 2);
+  EXPECT_TRUE(job.membership.owes_the_loss());
+  job.join(103, 3);
+  EXPECT_FALSE(job.membership.owes_the_loss());
+  Job back{2};
+  back.join(100, 0);
+  back.membership.ended(100, Departed::connection_ended);
+  back.join(101, 0);
+  EXPECT_FALSE(back.membership.owes_the_loss()) << "it came back";
 }
 
 TEST(Membership, RefusesCallsOutOfStep) {

@@ -60,7 +60,7 @@ void for_each_message(Try call) {
   call(OffersMessage{3, {{1, bytes_of("common"), bytes_of("own")}, {2, {}, {}}}});
   call(PingMessage{});
   call(PongMessage{});
-  call(DepartedMessage{{3, Departed::left}});
+  call(DepartedMessage{{{3, Departed::left}, {9, Departed::silent}}});
   call(AskMessage{3, 4});
   call(StateMessage{3, 4, bytes_of("state")});
   call(RegroupMessage{2, bytes_of("record")});

@@ -13,8 +13,10 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <string_view>
 
+#include <verbatim/network/bootstrap.hpp>
 #include <verbatim/network/node.hpp>
 #include <verbatim/verbatim.hpp>
 
@@ -61,7 +63,7 @@ bool is_loss(const vb::Error& error) {
   return error == vb::Errc::peer_lost && std::string_view{error.field} == "rank";
 }
 
-int survive(std::string_view how) {
+int survive(std::string_view how, std::chrono::seconds patience) {
   auto context = vb::open_device();
   if (!context) return fail("device", context.error());
   auto domain = context->allocate_domain();
@@ -70,7 +72,11 @@ int survive(std::string_view how) {
   auto board = domain->allocate_shared(4096, vb::Access::remote_write);
   auto own = domain->allocate(8);
   if (!board || !own) return 1;
-  auto node = vb::Node::join(*domain, {.timeout = 20s});
+  const auto identity = vb::Bootstrap::find(20s);
+  if (!identity) return fail("bootstrap", identity.error());
+  std::printf("found\n");
+  std::fflush(stdout);
+  auto node = vb::Node::join(*domain, *identity, {.timeout = patience});
   if (!node && is_loss(node.error())) {
     std::printf("lost %u\n", static_cast<unsigned>(node.error().value));
     return 0;
@@ -107,5 +113,6 @@ int survive(std::string_view how) {
 int main(int count, char** arguments) {
   std::printf("pid %d\n", getpid());
   std::fflush(stdout);
-  return survive(count > 1 ? arguments[1] : "barrier");
+  const std::chrono::seconds patience{count > 2 ? std::atoi(arguments[2]) : 20};
+  return survive(count > 1 ? arguments[1] : "barrier", patience);
 }
