@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import gtest_report
+import headers_alone
 import tidy as style_rules
 from ahead import ahead, build_command
 from clang_tidy import look_at_all
@@ -54,12 +55,10 @@ def in_guest(lane, out, *command):
 
 UNIT_TESTS = ["unit_tests", "channel_tests", "soft_tests", "model_off_tests", "misuse_tests",
               "misuse_channel_tests"]
-HEADERS = ["all_verify_interface_header_sets"]
 # What a lane builds, in its order: (preset, targets).
 BUILDS = {
     "unit": [("dev", UNIT_TESTS)],
     "compile-fail": [("dev", ["compile_fail_tests"])],
-    "tidy": [("dev", HEADERS), ("tidy", HEADERS)],
     "soft": [("release", ["conformance", "survival_tests", "soak_tests", "misuse_channel_tests"])],
     "soak": [("release", ["soak_tests"])],
     "preload": [("release", ["preload_tests"])],
@@ -287,12 +286,14 @@ def style(lane):
 def tidy(lane):
     """What `style` does, each public header alone with both compilers, and clang-tidy."""
     style(lane)
-    for preset, targets in BUILDS[lane.name]:
-        with ahead.pause():
-            lane.must("cmake", "--preset", preset)
-            lane.check(f"public headers compile alone ({preset})", *lane.run(
-                ["ninja", "-C", f"build/{preset}", "--quiet", *targets]))
     sources = sorted(Path("src").rglob("*.cpp"))
+    headers = headers_alone.unproven(Path("include"), sources)
+    print(f"{lane.name}: {len(headers)} public headers alone; sources begin with the others")
+    place = Path("build/tidy/alone")
+    for result in headers_alone.compile_all(lane.run, place, headers, PROCESSORS):
+        lane.check(*result)
+    with ahead.pause():
+        lane.must("cmake", "--preset", "tidy")
     print(f"{lane.name}: clang-tidy over {len(sources)} files")
     for paths, status, output in look_at_all(lane.run, "build/tidy", sources, PROCESSORS):
         lane.check(f"clang-tidy {' '.join(map(str, paths))}", status, output)
@@ -343,7 +344,9 @@ LANES = {
     "cli": (cli, [], 600),
 }
 LONG = [name for name in LANES if name != "style"]  # tidy does what style does
-ALL = [name for name in LONG if name != "soak"]  # soft does it for a short time
+# What waits comes first: meanwhile the rest is built. Without soak: soft does it for a short time.
+FIRST = ["soft", "preload", "rxe", "network", "examples", "cli"]
+ALL = FIRST + [name for name in LONG if name not in (*FIRST, "soak")]
 QUICK = ["style", "unit"]
 
 

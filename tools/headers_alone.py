@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Each public header compiles alone, with both compilers.
+
+A header that a source of the library includes first is proven by every build of that source. Only
+the others are compiled here, and only as far as a compiler checks them.
+"""
+import re
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+COMPILERS = ["g++", "clang++-19"]
+FLAGS = ["-std=c++23", "-fsyntax-only", "-Wall", "-Wextra", "-Werror", "-DVERBATIM_CHECKED=1",
+         "-Iinclude", "-x", "c++"]
+FIRST_INCLUDE = re.compile(r'^#include ["<]([^">]+)[">]', re.MULTILINE)
+
+
+def included_first(sources):
+    """What the sources include before anything else."""
+    found = (FIRST_INCLUDE.search(path.read_text()) for path in sources)
+    return {match.group(1) for match in found if match}
+
+
+def unproven(include, sources):
+    """The headers under `include` that no source includes first, as they are named in code."""
+    names = sorted(str(path.relative_to(include)) for path in include.rglob("*.hpp"))
+    proven = included_first(sources)
+    return [name for name in names if name not in proven]
+
+
+def compile_all(run, folder, headers, processors):
+    """(what was compiled, exit status, output) for each header and compiler."""
+    folder.mkdir(parents=True, exist_ok=True)
+    jobs = []
+    for header in headers:
+        # A file of its own: compilers warn of a header that is the main file.
+        unit = folder / (header.replace("/", "-") + ".cpp")
+        unit.write_text(f"#include <{header}>\n")
+        jobs += [(f"{header} alone ({compiler})", [compiler, *FLAGS, unit])
+                 for compiler in COMPILERS]
+    with ThreadPoolExecutor(processors) as pool:
+        results = pool.map(lambda job: run(job[1]), jobs)
+        for (name, _), (status, output) in zip(jobs, results):
+            yield name, status, output
