@@ -292,6 +292,10 @@ static void check_datagrams(void) {
   struct ibv_ah_attr local = {.port_num = 1, .dlid = 1};
   if (ethernet)
     CHECK_NULL("create_ah without a global part", ibv_create_ah(domain, &local), EINVAL);
+  struct ibv_ah_attr nobody = path_to_self();
+  nobody.is_global = 1;
+  nobody.grh.sgid_index = 77;
+  CHECK_NULL("create_ah from a GID that is not there", ibv_create_ah(domain, &nobody), EINVAL);
   local.port_num = 9;
   CHECK_NULL("create_ah on another port", ibv_create_ah(domain, &local), EINVAL);
   struct ibv_send_wr send = {.wr_id = 1, .opcode = IBV_WR_SEND};

@@ -10,7 +10,7 @@
 namespace verbatim::engine {
 
 ibv_ah* create_address_handle(ibv_pd* domain, ibv_ah_attr* attributes) noexcept {
-  if (attributes->port_num != 1 || (are_ports_ethernet() && attributes->is_global == 0)) {
+  if (attributes->port_num != 1 || !is_usable(*attributes)) {
     errno = EINVAL;
     return nullptr;
   }

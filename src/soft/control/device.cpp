@@ -199,6 +199,11 @@ int describe_port(const Device& device, std::uint8_t port, ibv_port_attr* attrib
   return 0;
 }
 
+bool is_usable(const ibv_ah_attr& address) noexcept {
+  if (address.is_global == 0) return !are_ports_ethernet();
+  return address.grh.sgid_index < (are_ports_ethernet() ? 2 : 1);  // As many as describe_gids says.
+}
+
 ssize_t query_gid_table(ibv_context* raw, ibv_gid_entry* entries, std::size_t max) noexcept {
   return describe_gids(*Context::of(raw).device, entries, max);
 }

@@ -35,6 +35,9 @@ inline constexpr std::uint32_t kPortSpeedMbps = 100'000;
 
 /// Whether the ports of our devices are Ethernet: all of them, or none.
 [[nodiscard]] bool are_ports_ethernet() noexcept;
+/// Whether an address can be that of a queue pair or an address handle: on Ethernet it has a global
+/// part, and the index of our own GID names one that is there.
+[[nodiscard]] bool is_usable(const ibv_ah_attr& address) noexcept;
 /// 0 on Ethernet.
 [[nodiscard]] std::uint16_t lid_of(const Device& device) noexcept;
 /// Whether it is one of ours. Any pointer may be asked about.

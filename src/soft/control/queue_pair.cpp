@@ -224,8 +224,7 @@ int check_values(const ibv_qp_attr& from, unsigned mask) noexcept {
   if ((mask & IBV_QP_MAX_QP_RD_ATOMIC) != 0 && from.max_rd_atomic > kMaxReadAtomic) return EINVAL;
   if ((mask & IBV_QP_MAX_DEST_RD_ATOMIC) != 0 && from.max_dest_rd_atomic > kMaxReadAtomic)
     return EINVAL;
-  // As a RoCE port does: an address without a global part leads nowhere.
-  if ((mask & IBV_QP_AV) != 0 && are_ports_ethernet() && from.ah_attr.is_global == 0) return EINVAL;
+  if ((mask & IBV_QP_AV) != 0 && !is_usable(from.ah_attr)) return EINVAL;
   return 0;
 }
 
