@@ -8,11 +8,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cstdlib>
 #include <exception>
 
 #include "base/library_thread.hpp"
+#include "soft/completer/poll.hpp"
 #include "soft/control/reclaim.hpp"
 #include "soft/faults/hook.hpp"
 #include "soft/memory/memory_object.hpp"
@@ -36,6 +38,32 @@ struct Leftovers {
     if (engine && engine.get() != forked_from) engine->own().remove_files();
   }
 };
+
+// A forked child has its parent's queues and not its memory: what it posted would complete there
+// without its data.
+int refuse_send(ibv_qp*, ibv_send_wr* work, ibv_send_wr** bad) noexcept {
+  *bad = work;
+  return EOWNERDEAD;
+}
+int refuse_receive(ibv_qp*, ibv_recv_wr* work, ibv_recv_wr** bad) noexcept {
+  *bad = work;
+  return EOWNERDEAD;
+}
+int refuse_shared_receive(ibv_srq*, ibv_recv_wr* work, ibv_recv_wr** bad) noexcept {
+  *bad = work;
+  return EOWNERDEAD;
+}
+int refuse_poll(ibv_cq*, int, ibv_wc*) noexcept { return -EOWNERDEAD; }
+int refuse_arm(ibv_cq*, int) noexcept { return EOWNERDEAD; }
+
+void refuse_work(ibv_context_ops& verbs) noexcept {
+  if (verbs.poll_cq != &poll) return;  // Somebody else has replaced them already.
+  verbs.post_send = &refuse_send;
+  verbs.post_recv = &refuse_receive;
+  verbs.post_srq_recv = &refuse_shared_receive;
+  verbs.poll_cq = &refuse_poll;
+  verbs.req_notify_cq = &refuse_arm;
+}
 
 }  // namespace
 
@@ -87,6 +115,7 @@ Result<std::shared_ptr<Engine>> Engine::get() {
 void Engine::before_fork() noexcept {
   engine_mutex.lock();
   if (const auto engine = the_engine.lock(); engine && engine.get() != forked_from) {
+    engine->contexts_mutex_.lock();
     engine->peers_.before_fork();
     engine->objects_->before_fork();
     engine->own_->before_fork();
@@ -100,6 +129,7 @@ void Engine::after_fork_in_parent() noexcept {
     engine->own_->after_fork();
     engine->objects_->after_fork_in_parent();
     engine->peers_.after_fork();
+    engine->contexts_mutex_.unlock();
   }
   unlock_script();
   engine_mutex.unlock();
@@ -112,6 +142,8 @@ void Engine::after_fork_in_child() noexcept {
     engine->objects_->abandon();
     engine->peers_.after_fork();
     engine->own_->abandon();
+    for (Context* const context : engine->contexts_) refuse_work(context->extended.context.ops);
+    engine->contexts_mutex_.unlock();
     // The thread is the parent's: it is neither joined nor destroyed here.
     [[maybe_unused]] const auto* const left = engine->helper_.release();
   }
