@@ -16,6 +16,7 @@ import headers_alone
 import tidy as style_rules
 from ahead import ahead, build_command
 from clang_tidy import look_at_all
+from cookbook_lane import cookbook
 from gtest_report import FAILED, PASSED, SKIPPED, Case, tail
 from lane import LOGS, Broken, Lane, Skip, stop
 from preload_lane import preload
@@ -62,6 +63,7 @@ BUILDS = {
     "soft": [("release", ["conformance", "survival_tests", "soak_tests", "misuse_channel_tests"])],
     "soak": [("release", ["soak_tests"])],
     "preload": [("release", ["preload_tests"])],
+    "cookbook": [("release", ["cookbook_programs"])],
     "asan": [("asan", [*UNIT_TESTS, "misuse_msan_tests", "conformance"]),
              ("dev", ["misuse_asan_tests", "misuse_valgrind_tests",
                       "misuse_channel_valgrind_tests"])],
@@ -334,6 +336,7 @@ LANES = {
     "soft": (soft, [], 1800),
     "soak": (soak, [], 1800),
     "preload": (preload, ["preload", "vm"], 1800),
+    "cookbook": (cookbook, [], 600),
     "asan": (asan, ["clang"], 2400),
     "tsan": (tsan, ["clang"], 1800),
     "overhead": (overhead, ["clang", "bench"], 1200),

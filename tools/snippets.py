@@ -16,7 +16,7 @@ import textwrap
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BLOCK = re.compile(
-    r"(<!-- snippet: (?P<file>\S+) (?P<name>\S+) -->\n```cpp\n)"
+    r"(<!-- snippet: (?P<file>\S+) (?P<name>\S+) -->\n```(?:c|cpp)\n)"
     r"(?P<code>.*?)(```\n<!-- /snippet -->)",
     re.S)
 
