@@ -20,7 +20,7 @@ constexpr int kOurFault = 125;
 constexpr int kCannotRun = 126;
 constexpr int kNotFound = 127;
 
-/// Next to the program, or where an installation puts libraries. The tree of a build has the same
+/// Looks next to the program, then where an installation puts libraries. A build tree has the same
 /// layout.
 std::optional<fs::path> find_library(const fs::path& name) {
   std::error_code failed;
@@ -35,7 +35,7 @@ std::optional<fs::path> find_library(const fs::path& name) {
 
 struct PreloadOptions {
   std::vector<std::string> command;  ///< The program and its arguments; not empty.
-  bool stand_alone = false;          ///< Replace libibverbs instead of standing in front of it.
+  bool stand_alone = false;          ///< Replace libibverbs instead of intercepting its calls.
 };
 
 int preload(const PreloadOptions& options) {
@@ -77,8 +77,8 @@ void add_preload(CLI::App& app, CommandLine& line) {
   CLI::App& command =
       *app.add_subcommand("preload", "Run a program that uses RDMA on the software device soft0");
   command.add_flag("--stand-alone", options->stand_alone,
-                   "Replace libibverbs, for programs that look it up with dlopen and dlvsym; real "
-                   "devices are not seen then");
+                   "Replace libibverbs completely: it need not be installed, and real devices are "
+                   "hidden");
   command.footer("verbatim preload [OPTIONS] -- PROGRAM [ARGUMENT...]");
   command.callback([options, &line] {
     options->command = line.required_program();

@@ -5,8 +5,8 @@
 
 namespace verbatim::cli {
 
-/// Replaces this process by the program. Returns only on failure, an exit status as env(1) has:
-/// 127 no such program, 126 it cannot be run, 125 our own library is not where it should be.
+/// Replaces this process with the program. Returns only on failure, with an exit status as in
+/// env(1): 127 no such program, 126 it cannot be run, 125 our own library was not found.
 void add_preload(CLI::App& app, CommandLine& line);
 
 }  // namespace verbatim::cli

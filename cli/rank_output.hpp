@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file What a rank writes to one of its streams, as whole lines with the rank before each.
+/// \file What a rank writes to one of its streams, as whole lines, each with the rank before it.
 #include <cstdint>
 #include <string>
 #include <string_view>
 
 namespace verbatim::cli {
 
-/// The end of a pipe that we read. Move-only; closes it.
+/// The reading end of a pipe. Move-only; closes it.
 class RankOutput {
  public:
-  /// A longer line is cut: a program that never ends its line must not take all memory.
+  /// A longer line is cut: a program that never ends a line must not exhaust memory.
   static constexpr std::size_t kLongestLine = std::size_t{1} << 20;
 
   RankOutput() noexcept = default;
-  /// `fd` is non-blocking, and becomes ours.
+  /// `fd` is non-blocking; this object takes ownership of it.
   RankOutput(int fd, std::uint32_t rank) : fd_(fd), prefix_('[' + std::to_string(rank) + "] ") {}
   RankOutput(RankOutput&& other) noexcept;
   RankOutput& operator=(RankOutput&& other) noexcept;
@@ -22,10 +22,10 @@ class RankOutput {
 
   [[nodiscard]] bool is_open() const noexcept { return fd_ >= 0; }
   [[nodiscard]] int fd() const noexcept { return fd_; }
-  /// Reads once, and appends the lines that are complete to `lines`. At the end of the stream it
-  /// closes it, and gives what is left as a line. False: there was nothing to read.
+  /// Reads once, and appends the complete lines to `lines`. At the end of the stream it closes the
+  /// stream, and appends what is left as a line. False: there was nothing to read.
   bool read(std::string& lines);
-  /// Gives what is left as a line; the program that wrote it is gone.
+  /// Appends what is left as a line; the program that wrote it is gone.
   void finish(std::string& lines);
 
  private:
@@ -33,7 +33,7 @@ class RankOutput {
 
   int fd_ = -1;
   std::string prefix_;
-  std::string begun_;  ///< A line without its end.
+  std::string begun_;  ///< An unfinished line.
 };
 
 }  // namespace verbatim::cli

@@ -21,14 +21,15 @@ constexpr int kOurFault = 125;
 constexpr int kCannotRun = 126;
 constexpr int kNotFound = 127;
 
-/// What we set, and what would contradict it.
+/// What this program sets, and what would contradict it.
 constexpr std::string_view kVariables[] = {
     "VERBATIM_RANK=",        "VERBATIM_WORLD=",  "VERBATIM_JOB=",
     "VERBATIM_COORDINATOR=", "VERBATIM_SECRET=", "VERBATIM_SECRET_FILE="};
 
 std::string rank_variable(std::uint32_t rank) { return "VERBATIM_RANK=" + std::to_string(rank); }
 
-/// Ours, without what is ours to say. The first is the rank: each has its own.
+/// The environment of a rank: ours, with these variables replaced. The first is the rank; each rank
+/// has its own.
 std::vector<std::string> environment(const RunOptions& options, const std::string& coordinator,
                                      const Secret& secret) {
   std::vector<std::string> result{
@@ -42,7 +43,7 @@ std::vector<std::string> environment(const RunOptions& options, const std::strin
   return result;
 }
 
-/// A program started without one of the first three would find something of ours in its place.
+/// If one of the first three is closed, a program would find one of our descriptors in its place.
 void fill_standard_descriptors() noexcept {
   for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
     if (fcntl(fd, F_GETFD) < 0) static_cast<void>(open("/dev/null", O_RDWR));
@@ -64,7 +65,7 @@ int run(const RunOptions& options) {
   fill_standard_descriptors();
   Supervisor supervisor{options};
   if (const int failed = supervisor.prepare(); failed != 0)
-    return complain("cannot watch over so many ranks", failed, kOurFault);
+    return complain("cannot start this many ranks", failed, kOurFault);
   const Secret secret = Secret::random();
   auto coordinator =
       Coordinator::open({.world = options.ranks, .secret = secret, .job = options.job});
@@ -81,7 +82,7 @@ int run(const RunOptions& options) {
     supervisor.give_up(complain(command[0].c_str(), failed, status_of_start(failed)));
     break;
   }
-  // One that ends before it has joined would be waited for.
+  // Otherwise the coordinator would wait for a rank that ended before it joined.
   return supervisor.wait([&](std::uint32_t rank) { coordinator->rank_ended(rank); });
 }
 
@@ -91,16 +92,16 @@ void add_run(CLI::App& app, CommandLine& line) {
   auto options = std::make_shared<RunOptions>();
   CLI::App& command =
       *app.add_subcommand("run", "Start a program as the ranks of a job on this machine");
-  command.add_option("-n,--ranks", options->ranks, "How many")
+  command.add_option("-n,--ranks", options->ranks, "Number of ranks")
       ->required()
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{kMostRanks}));
-  command.add_option("--job", options->job, "The job's name (default: verbatim)");
-  command.add_flag("--keep-going", options->keep_going, "When a rank fails, let the others go on");
-  command.add_flag("!--no-prefix", options->prefix,
-                   "Leave the output alone; else each line begins with [RANK]");
+  command.add_option("--job", options->job, "Name of the job (default: verbatim)");
+  command.add_flag("--keep-going", options->keep_going, "If a rank fails, let the others continue");
+  command.add_flag("!--no-prefix", options->prefix, "Do not put [RANK] before each line of output");
   command
-      .add_option("--grace", options->grace_s,
-                  "Seconds from SIGTERM to SIGKILL for the others when a rank fails (default: 5)")
+      .add_option(
+          "--grace", options->grace_s,
+          "If a rank fails, seconds between SIGTERM and SIGKILL for the others (default: 5)")
       ->check(CLI::Range(0.0, 86400.0));
   command.footer("verbatim run -n RANKS [OPTIONS] -- PROGRAM [ARGUMENT...]");
   command.callback([options, &line] {

@@ -13,14 +13,15 @@ namespace {
 
 constexpr int kFirstOfOurs = 3;
 
-/// In the child, which still shares our memory: nothing but system calls. Returns errno.
+/// Runs in the child, which still shares our memory: only system calls. Returns errno.
 int become(const Child& child, pid_t parent) noexcept {
   if (setpgid(0, 0) != 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) return errno;
-  if (getppid() != parent) return ECHILD;  // Too late: nobody would tell us.
+  if (getppid() != parent) return ECHILD;  // Too late: the parent is gone, so no signal would come.
   if (dup2(child.input, STDIN_FILENO) < 0 || dup2(child.output, STDOUT_FILENO) < 0 ||
       dup2(child.errors, STDERR_FILENO) < 0)
     return errno;
-  // Not all of our descriptors are close-on-exec: libraries have theirs. An old kernel cannot.
+  // Not all of our descriptors are close-on-exec: libraries have their own. An old kernel lacks
+  // this call.
   static_cast<void>(close_range(kFirstOfOurs, UINT_MAX, 0));
   if (setrlimit(RLIMIT_NOFILE, &child.descriptors) != 0 ||
       sigaction(SIGPIPE, &child.on_pipe, nullptr) != 0 ||
@@ -33,7 +34,7 @@ int become(const Child& child, pid_t parent) noexcept {
 }  // namespace
 
 pid_t spawn(const Child& child) noexcept {
-  // Page tables are not copied, and the child can tell us what failed.
+  // Page tables are not copied, and the child can report what failed.
   volatile int failed = 0;
   const pid_t parent = getpid();
   // NOLINTNEXTLINE(bugprone-unsafe-functions): posix_spawn cannot ask for our end to be told.

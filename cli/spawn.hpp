@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file Starts a program as a child that does not outlive us.
+/// \file Starts a program as a child that does not outlive this process.
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/types.h>
 
 namespace verbatim::cli {
 
-/// What a child gets. It has no descriptors but these three, and is the leader of a process group
-/// of its own, so that what it starts can be ended with it.
+/// What a child gets. It has no descriptors but these three. It leads its own process group, so
+/// that what it starts can be ended with it.
 struct Child {
   char* const* arguments;    ///< Ends with nullptr. The first is looked up in PATH.
   char* const* environment;  ///< Ends with nullptr.
@@ -16,12 +16,12 @@ struct Child {
   int output;
   int errors;
   sigset_t signals;           ///< Its signal mask.
-  struct sigaction on_pipe;   ///< What it does at SIGPIPE.
-  struct rlimit descriptors;  ///< How many it may have.
+  struct sigaction on_pipe;   ///< Its action for SIGPIPE.
+  struct rlimit descriptors;  ///< Its limit of descriptors.
 };
 
-/// Its process id, or the negative errno of what failed: of fork, or of exec. It is killed when the
-/// calling thread ends, however that happens.
+/// The process id, or the negative errno of fork or exec. The kernel kills the child when the
+/// calling thread ends, for any reason.
 [[nodiscard]] pid_t spawn(const Child& child) noexcept;
 
 }  // namespace verbatim::cli

@@ -19,7 +19,7 @@ namespace verbatim::cli {
 namespace {
 
 constexpr int kForwarded[] = {SIGINT, SIGTERM, SIGHUP};
-constexpr int kSignalled = 128;  // What a shell adds to the signal's number.
+constexpr int kSignalled = 128;  // What a shell adds to a signal's number.
 constexpr std::uint64_t kSignals = UINT64_MAX;
 constexpr int kForEver = -1;
 constexpr rlim_t kOwnDescriptors = 64;
@@ -40,8 +40,8 @@ int milliseconds_until(const std::optional<Time>& when) {
   return static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, INT_MAX));
 }
 
-/// A child that has ended, if there is one. It is not taken yet: as long as it is there, nobody
-/// else can have its number.
+/// A child that has ended, if there is one. It is not reaped yet, so its process id cannot be
+/// reused.
 bool look_for_ended(siginfo_t& how) noexcept {
   how.si_pid = 0;
   return waitid(P_ALL, 0, &how, WEXITED | WNOHANG | WNOWAIT) == 0 && how.si_pid != 0;
@@ -75,7 +75,7 @@ Supervisor::~Supervisor() {
 
 int Supervisor::prepare() {
   if (signals_.get() < 0 || poll_.get() < 0 || nothing_.get() < 0) return EMFILE;
-  // For each rank two streams, and its session with the coordinator.
+  // Two streams for each rank, and its session with the coordinator.
   const rlim_t needed = rlim_t{3} * options_.ranks + kOwnDescriptors;
   struct rlimit raised = descriptors_;
   raised.rlim_cur = std::max(raised.rlim_cur, std::min(needed, raised.rlim_max));
@@ -94,7 +94,7 @@ int Supervisor::open_stream(Process& process, Stream stream, detail::FileDescrip
   const std::size_t rank = processes_.size();
   process.streams[stream] = RankOutput{ends[0], static_cast<std::uint32_t>(rank)};
   epoll_event event{.events = EPOLLIN, .data = {.u64 = rank * 2 + stream}};
-  // Of our end only: the program's blocks, as it expects.
+  // Only for our end: the program's end blocks, as it expects.
   if (fcntl(ends[0], F_SETFL, O_NONBLOCK) != 0 ||
       epoll_ctl(poll_.get(), EPOLL_CTL_ADD, ends[0], &event) != 0)
     return errno;
@@ -133,7 +133,7 @@ void Supervisor::give_up(int status) {
 
 int Supervisor::wait(std::function<void(std::uint32_t rank)> on_end) {
   on_end_ = std::move(on_end);
-  for (std::size_t rank = 0; rank < processes_.size(); ++rank)  // Before all were started.
+  for (std::size_t rank = 0; rank < processes_.size(); ++rank)  // Ended during the start.
     if (processes_[rank].id == 0) on_end_(static_cast<std::uint32_t>(rank));
   while (alive_ > 0) step(milliseconds_until(kill_at_));
   return status_.value_or(0);
@@ -168,7 +168,8 @@ void Supervisor::take_signals() {
       continue;
     }
     kill_all(number);
-    // Who asks twice does not want to wait any longer for programs that do not heed it.
+    // The second request means that the user does not want to wait for programs that ignore the
+    // first.
     const bool is_second = sigismember(&forwarded_, number) == 1;
     if (is_second && number != SIGHUP && !kill_at_) {
       status_ = status_.value_or(kSignalled + number);
@@ -238,7 +239,7 @@ void Supervisor::drain(Process& process) {
 void Supervisor::forward(Stream stream, std::string_view lines) {
   const int fd = stream == output ? STDOUT_FILENO : STDERR_FILENO;
   while (!lines.empty() && !is_closed_[stream]) {
-    // Signals are for the ranks also while nobody reads what they write.
+    // Signals must reach the ranks even while nobody reads their output.
     pollfd either[] = {{.fd = fd, .events = POLLOUT, .revents = 0},
                        {.fd = signals_.get(), .events = POLLIN, .revents = 0}};
     if (poll(either, 2, milliseconds_until(drop_at_)) < 0) continue;
@@ -247,7 +248,7 @@ void Supervisor::forward(Stream stream, std::string_view lines) {
       is_closed_[stream] = drop_at_ && Clock::now() >= *drop_at_;
       continue;
     }
-    // So much does not block.
+    // A write of this size does not block.
     const ssize_t put = write(fd, lines.data(), std::min<std::size_t>(lines.size(), PIPE_BUF));
     if (put >= 0)
       lines.remove_prefix(static_cast<std::size_t>(put));
@@ -255,7 +256,7 @@ void Supervisor::forward(Stream stream, std::string_view lines) {
       is_closed_[stream] = errno != EINTR && errno != EAGAIN;
   }
   if (!is_closed_[stream]) return;
-  // As if each of them wrote there itself: it is told, by a signal or an error.
+  // As if the ranks wrote there themselves: they get a signal or an error.
   for (Process& process : processes_) process.streams[stream] = RankOutput{};
 }
 

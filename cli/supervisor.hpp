@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file Watches over the ranks that `verbatim run` started: their output, their ends, and the
-/// signals that are meant for them.
+/// \file Watches the ranks that `verbatim run` started: their output, their ends, and the signals
+/// for them.
 #include <signal.h>
 #include <sys/resource.h>
 
@@ -20,24 +20,25 @@
 
 namespace verbatim::cli {
 
-/// One thread: it starts the ranks, and they are killed when it ends. While it lives, this process
-/// takes no SIGINT, SIGTERM and SIGHUP but through it, and ignores SIGPIPE.
+/// One thread: it starts the ranks, and they are killed when it ends. While it lives, it handles
+/// SIGINT, SIGTERM and SIGHUP for this process, which ignores SIGPIPE.
 class Supervisor {
  public:
   explicit Supervisor(const RunOptions& options);
   Supervisor(const Supervisor&) = delete;
   Supervisor& operator=(const Supervisor&) = delete;
-  /// Kills what is left.
+  /// Kills the remaining ranks.
   ~Supervisor();
 
-  /// Nothing, or an errno: we lack descriptors or the like.
+  /// 0, or an errno if descriptors or the like are lacking.
   [[nodiscard]] int prepare();
-  /// Starts one more rank, unless the others have to end already. Nothing, or the errno.
+  /// Starts one more rank, unless the others must already end. Returns 0 or the errno.
   [[nodiscard]] int start(std::vector<std::string>& arguments,
                           std::vector<std::string>& environment);
-  /// Until all are gone; the status of run(). `on_end` is told of each rank that has ended.
+  /// Waits until all ranks are gone; returns the status of run(). Calls `on_end` for each rank that
+  /// has ended.
   [[nodiscard]] int wait(std::function<void(std::uint32_t rank)> on_end);
-  /// The status is that of a failure of our own, and all that were started have to end.
+  /// Sets the status of a failure of our own, and ends all ranks that were started.
   void give_up(int status);
 
  private:
@@ -62,19 +63,20 @@ class Supervisor {
 
   const RunOptions options_;
   std::function<void(std::uint32_t)> on_end_ = [](std::uint32_t) {};
-  sigset_t mask_{};  ///< What it was before us.
+  sigset_t mask_{};  ///< The mask before.
   struct sigaction on_pipe_{};
   struct rlimit descriptors_{};
   detail::FileDescriptor poll_;
   detail::FileDescriptor signals_;
-  detail::FileDescriptor nothing_;  ///< What they read.
+  detail::FileDescriptor nothing_;  ///< What the ranks read: /dev/null.
   std::vector<Process> processes_;
   std::uint32_t alive_ = 0;
-  std::optional<int> status_;                 ///< Of the first that failed.
-  std::optional<Clock::time_point> kill_at_;  ///< They have been asked to end.
-  std::optional<Clock::time_point> drop_at_;  ///< Then nobody needs to read our output any more.
+  std::optional<int> status_;                 ///< Of the first rank that failed.
+  std::optional<Clock::time_point> kill_at_;  ///< Set when they have been asked to end.
+  std::optional<Clock::time_point>
+      drop_at_;  ///< From then on our output need not be read any more.
   sigset_t forwarded_{};
-  bool has_ended_ = false;           ///< Somebody, and nobody has looked who.
+  bool has_ended_ = false;           ///< A child has ended, and we have not yet looked which.
   std::array<bool, 2> is_closed_{};  ///< Nobody reads our own output any more.
 };
 

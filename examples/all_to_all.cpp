@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Each rank writes a block to each other, all at once; a barrier says when all of it is there.
+// Each rank writes a block to every other, all at once. A barrier shows when everything has
+// arrived.
 //
 //   verbatim run -n 4 -- ./all_to_all
 #include <algorithm>
@@ -15,7 +16,7 @@ int main() {
     // [exchange]
     auto board =
         VERBATIM_TRY(domain.allocate_shared(kBlock * node.world(), vb::Access::remote_write));
-    const auto boards = VERBATIM_TRY(node.exchange(board.remote()));  // everybody's, by rank
+    const auto boards = VERBATIM_TRY(node.exchange(board.remote()));  // of all ranks, by rank
     // [/exchange]
     auto own = VERBATIM_TRY(domain.allocate(kBlock));
     std::ranges::fill(own.bytes(), static_cast<std::byte>(node.rank() + 1));
@@ -26,7 +27,7 @@ int main() {
       if (rank != node.rank())
         writes.push_back(
             {rank, {own.gather(), *boards[rank].sub_region(kBlock * node.rank(), kBlock)}});
-    VERBATIM_TRY(node.peers().scatter(writes));  // posted to all before any is waited for
+    VERBATIM_TRY(node.peers().scatter(writes));  // posts to all before it waits
     VERBATIM_TRY(node.barrier());                // all have written
     // [/scatter]
 

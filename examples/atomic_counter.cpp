@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// A counter in one process's memory that peers add to, without that process doing anything.
+// A counter in one process's memory that peers increment, without any work by that process.
 #include <verbatim/verbatim.hpp>
 
 #include <cstdio>
@@ -23,8 +23,7 @@ vb::Result<void> run() {
 
   // [atomics]
   auto memory = VERBATIM_TRY(domain.allocate_shared(64, vb::Access::remote_atomic));
-  const auto counter =
-      VERBATIM_TRY(vb::RemoteAtomic::at(memory.remote()));  // aligned, or no object
+  const auto counter = VERBATIM_TRY(vb::RemoteAtomic::at(memory.remote()));  // fails unless aligned
   const auto count = [&](vb::Channel& channel) -> vb::Result<void> {
     for (std::uint64_t i = 0; i < kEach; ++i)
       static_cast<void>(VERBATIM_TRY(channel.fetch_add(counter, 1)));

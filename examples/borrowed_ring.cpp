@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Memory that the program owns, borrowed without a scope: a ring of receives that is kept filled.
+// Borrowed memory without a scope: a ring of receives that the program keeps filled.
 #include <verbatim/verbatim.hpp>
 
 #include <array>
@@ -23,7 +23,7 @@ vb::Result<std::uint64_t> run() {
 
   // [unsafe]
   const auto places = VERBATIM_TRY(domain.register_local(ring));
-  std::vector<vb::unsafe::PendingWork> receiving;  // a place is the device's until its wait()
+  std::vector<vb::unsafe::PendingWork> receiving;  // the device owns a place until its wait()
   receiving.reserve(kPlaces);
   for (std::uint64_t& place : ring)
     receiving.push_back(vb::unsafe::post(right, vb::Receive{places.scatter(place)}));
@@ -34,7 +34,7 @@ vb::Result<std::uint64_t> run() {
     VERBATIM_TRY(left.send(source.gather(number)));
     const std::size_t next = number % kPlaces;
     VERBATIM_TRY(receiving[next].wait());
-    sum += ring[next];  // ours now
+    sum += ring[next];  // the program owns it now
     receiving[next] = vb::unsafe::post(right, vb::Receive{places.scatter(ring[next])});
   }
   // [/unsafe]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Rank 0 has a megabyte for everybody; each rank passes it on to two others.
+// Rank 0 has a megabyte for all ranks; each rank passes it on to two others.
 //
 //   verbatim run -n 8 -- ./broadcast_tree
 #include <algorithm>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What coroutines wait for: an operation, a deadline, the first of several, all of several, a time,
-// and work of another thread.
+// What coroutines can wait for: an operation, a deadline, the first of several, all of several, a
+// time, and the work of another thread.
 #include <verbatim/verbatim.hpp>
 
 #include <chrono>
@@ -18,7 +18,7 @@ namespace {
 constexpr std::size_t kBytes = 64;
 
 void expect(bool holds, const char* what) {
-  if (!holds) throw std::runtime_error(what);  // comes out of reactor.run()
+  if (!holds) throw std::runtime_error(what);  // reactor.run() throws it
 }
 
 vb::Task<void> echo(vb::Channel& channel, vb::Buffer buffer) {
@@ -32,7 +32,7 @@ vb::Task<void> echo(vb::Channel& channel, vb::Buffer buffer) {
 
 // [ask]
 vb::Task<std::uint64_t> ask(vb::Channel& channel, vb::Pool& pool, std::uint64_t number) {
-  auto receiving = channel.receive(pool.try_take());  // it begins here, and nobody waits yet
+  auto receiving = channel.receive(pool.try_take());  // starts here; nobody waits yet
   vb::Buffer question = pool.try_take();
   std::memcpy(question.bytes().data(), &number, sizeof number);
   auto sent = co_await channel.send(std::move(question), {.length = sizeof number});
@@ -55,7 +55,7 @@ vb::Task<vb::Result<void>> run_all(vb::Reactor& reactor, vb::Channel& one, vb::C
   auto from_two = two.receive(pool.try_take());
   auto sending = two.send(pool.try_take(), {.length = 1});  // its peer answers
   const std::size_t which = co_await when_any(from_one, from_two);
-  auto came = co_await std::move(which == 0 ? from_one : from_two);  // the other goes on
+  auto came = co_await std::move(which == 0 ? from_one : from_two);  // the other continues
   // [/any]
   expect(which == 1 && came.result && (co_await std::move(sending)).result, "wrong channel");
 
@@ -67,7 +67,7 @@ vb::Task<vb::Result<void>> run_all(vb::Reactor& reactor, vb::Channel& one, vb::C
   // [thread]
   bool is_done = false;
   std::jthread other{[&] {
-    // Something that takes long. What it finds is handed over in the reactor's thread.
+    // Something that takes long. The reactor's thread then takes over the result.
     reactor.submit([&] { is_done = true; });
   }};
   while (!is_done) co_await reactor.sleep(1ms);
@@ -76,7 +76,7 @@ vb::Task<vb::Result<void>> run_all(vb::Reactor& reactor, vb::Channel& one, vb::C
   // [deadline]
   auto [buffer, result] = co_await wait_until(std::move(from_one), 20ms);  // nobody sends
   if (!result && result.error() == vb::Errc::timed_out) {
-    // The device has given the buffer back, and nothing can be written to it any more.
+    // The device has returned the buffer, and nothing can be written to it any more.
     std::printf("%zu bytes are back; %s\n", buffer.size(), to_string(one).c_str());
   }
   // [/deadline]

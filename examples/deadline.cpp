@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Bad days: a deadline that passes, a stop request, and a channel that is connected anew.
+// Failures: a deadline that passes, a stop request, and a channel that is reconnected.
 #include <verbatim/verbatim.hpp>
 
 #include <cstdio>
@@ -23,7 +23,7 @@ vb::Result<void> run() {
   auto late = right.receive(VERBATIM_TRY(domain.allocate(64))).wait(50ms);  // nobody sends
   if (late.result || late.result.error() != vb::Errc::timed_out)
     return std::unexpected(unexpected_outcome());
-  // No DMA can land in late.buffer any more: to be certain of that, the channel had to end.
+  // No DMA can land in late.buffer any more. To make sure of that, the channel had to end.
   std::printf("%s; the channel: %s\n", vb::to_string(late.result.error()).c_str(),
               vb::to_string(*right.cause()).c_str());
 

@@ -2,7 +2,7 @@
 // The main job: two processes open a device, connect, and move verified data both ways.
 //
 // They exchange endpoints over a socket, as two machines would over TCP. Each side then writes a
-// pattern into the other's memory, tells it so with an immediate, and checks what it got.
+// pattern into the other's memory, notifies it with an immediate, and checks what it received.
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -47,7 +47,7 @@ struct Side {
   vb::QueuePair queue_pair;
   vb::RemoteMemoryRegion remote;
 
-  /// The next completion, which must be a success. Polls, for the sake of the figures below.
+  /// Takes the next completion, which must be a success. It polls, to keep the figures below low.
   vb::Result<void> next() {
     std::array<vb::Completion, 1> one;
     const auto deadline = Clock::now() + 10s;
@@ -61,7 +61,7 @@ struct Side {
     return std::unexpected(vb::Error{.code = vb::Errc::driver, .operation = "demo"});
   }
 
-  /// Writes `size` bytes to the peer, and waits until the peer has written as many here.
+  /// Writes `size` bytes to the peer, and waits until the peer has written as many to this side.
   vb::Result<void> swap(std::size_t size) {
     VERBATIM_TRY(vb::unsafe::post(queue_pair, vb::Receive{}, vb::WrId{1}));
     const auto write = vb::Write{source.gather(0, size),
@@ -101,7 +101,7 @@ vb::Result<Side> set_up(Role role, int socket) {
   const auto their_endpoint = VERBATIM_TRY(trade(socket, vb::encode(prepared.endpoint())));
   const auto peer = VERBATIM_TRY(vb::decode_endpoint(their_endpoint));
   auto queue_pair = VERBATIM_TRY(std::move(prepared).connect(peer));
-  // The second exchange doubles as "I am ready": nobody writes before both are connected.
+  // The second exchange also means "I am ready": nobody writes before both are connected.
   const auto their_memory = VERBATIM_TRY(trade(socket, vb::encode(target.remote())));
   const auto remote = VERBATIM_TRY(vb::decode_remote_memory(their_memory));
   if (role == Role::left)
@@ -128,7 +128,7 @@ vb::Result<void> run(Role role, int socket) {
     const double rate = static_cast<double>(size) / each / (1 << 20);
     if (role == Role::left)
       std::printf("%10zu %14.2f %16.0f %10s\n", size, each * 1e6, rate, "yes");
-    // Nobody overwrites what the other has not checked yet.
+    // Do not overwrite what the other side has not checked yet.
     const std::array<std::byte, 1> checked{};
     static_cast<void>(VERBATIM_TRY(trade(socket, checked)));
   }
@@ -147,7 +147,7 @@ int report(Role role, const vb::Result<void>& outcome) {
 int main() {
   int sockets[2];
   if (socketpair(AF_UNIX, SOCK_SEQPACKET, 0, sockets) != 0) return 1;
-  // Before any device is opened: an open device does not cross a fork.
+  // Before any device is opened: an open device does not survive a fork.
   const pid_t child = fork();
   if (child == 0) {
     close(sockets[0]);

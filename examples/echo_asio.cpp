@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The echo server in an Asio program: a coroutine of Asio's for each client. echo_asio ADDRESS
+// The echo server in an Asio program: one Asio coroutine per client. echo_asio ADDRESS
 #include <verbatim/verbatim.hpp>
 
 #include <asio/co_spawn.hpp>
@@ -20,7 +20,7 @@ asio::awaitable<void> serve(vb::AsioReactor& loop, vb::Channel channel, vb::Buff
     if (!got.result) co_return;  // the client is gone
     auto sending = channel.send(std::move(got.buffer), {.length = *got.result->byte_count()});
     auto sent = co_await loop.async_wait(std::move(sending), asio::use_awaitable);
-    buffer = std::move(sent.buffer);  // if it was not sent, the next receive says why
+    buffer = std::move(sent.buffer);  // if the send failed, the next receive says why
   }
 }
 
@@ -43,7 +43,7 @@ vb::Result<void> run(const char* address) {
   auto loop = VERBATIM_TRY(vb::AsioReactor::create(io, reactor));
   vb::Result<void> ended{};
   reactor.spawn(listen(reactor, listener, pool, io, loop, ended));
-  while (ended && !io.stopped()) io.run_one();  // with whatever else the program does in Asio
+  while (ended && !io.stopped()) io.run_one();  // plus whatever else the program does in Asio
   return ended;
 }
 // [/server]

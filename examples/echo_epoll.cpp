@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The echo server in an event loop of one's own, without coroutines. echo_epoll ADDRESS
+// The echo server in the program's own event loop, without coroutines. echo_epoll ADDRESS
 #include <sys/epoll.h>
 #include <verbatim/verbatim.hpp>
 
@@ -24,9 +24,9 @@ void begin(vb::Reactor& reactor, Client& client, vb::Pending<vb::Buffer> operati
 }
 
 void go_on(vb::Reactor& reactor, Client& client) {
-  auto [data, result] = client.pending->wait();  // at once: it is over
+  auto [data, result] = client.pending->wait();  // returns at once: it is over
   if (!result)
-    delete &client;  // the client is gone; its buffer goes back to the pool
+    delete &client;  // the client is gone; its buffer returns to the pool
   else if (client.is_receiving)
     begin(reactor, client, client.channel.send(std::move(data), {.length = *result->byte_count()}));
   else
@@ -50,7 +50,7 @@ vb::Result<void> run(const char* address) {
       for (void* tag : std::span{over}.first(count)) go_on(reactor, *static_cast<Client*>(tag));
     epoll_event raised{};
     if (epoll_wait(loop, &raised, 1, -1) != 1 || raised.data.fd != listener.fd()) continue;
-    auto met = VERBATIM_TRY(listener.try_accept());  // nothing: it was a step of a handshake
+    auto met = VERBATIM_TRY(listener.try_accept());  // empty: it was a step of a handshake
     if (auto buffer = pool.try_take(); met && buffer) {
       auto& client = *new Client{std::move(met->channel)};
       begin(reactor, client, client.channel.receive(std::move(buffer)));

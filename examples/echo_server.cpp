@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// An echo server for many clients, in one thread: a coroutine for each. echo_server ADDRESS
+// An echo server for many clients in one thread: one coroutine per client. echo_server ADDRESS
 #include <verbatim/verbatim.hpp>
 
 #include <cstdio>
@@ -28,7 +28,7 @@ vb::Task<vb::Result<void>> listen(vb::Reactor& reactor, vb::Listener& listener) 
 vb::Result<void> run(const char* address) {
   auto context = VERBATIM_TRY(vb::open_device());
   auto domain = VERBATIM_TRY(context.allocate_domain());
-  const vb::SharedReceiveOptions receives{.bytes = 4096, .count = 1024};  // of all clients together
+  const vb::SharedReceiveOptions receives{.bytes = 4096, .count = 1024};  // for all clients
   auto reactor = VERBATIM_TRY(vb::Reactor::create(domain, {.receives = receives}));
   const vb::ChannelOptions options{.on = reactor, .max_sends = 1};
   auto listener = VERBATIM_TRY(vb::Listener::open(domain, address, {.channel = options}));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Data acquisition: every rank reads out a part of the detector, and every rank assembles events.
-// Event e is built by rank e % world: all ranks write their fragment of it there, and say so with
-// the immediate. A builder has a place for one event in progress; the credit for the next is the
-// barrier's.
+// Rank e % world builds event e: all ranks write their fragment of it there, and announce it with
+// the immediate. A builder has room for one event in progress; the barrier is the credit for the
+// next one.
 //
 //   verbatim run -n 4 -- ./event_builder
 #include <array>
@@ -44,11 +44,11 @@ int main() {
     auto building =
         VERBATIM_TRY(domain.allocate_shared(sizeof(Fragment) * world, vb::Access::remote_write));
     const auto builders = VERBATIM_TRY(node.exchange(building.remote()));
-    auto fragments = VERBATIM_TRY(domain.allocate<Fragment>(world));  // one for each builder
+    auto fragments = VERBATIM_TRY(domain.allocate<Fragment>(world));  // one per builder
     std::uint32_t built = 0;
 
     // [event]
-    for (std::uint32_t first = 0; first < kEvents; first += world) {  // a round: an event for each
+    for (std::uint32_t first = 0; first < kEvents; first += world) {  // a round: one event per rank
       std::vector<vb::PeerWork<vb::Write<1>>> writes;
       for (vb::Rank builder = 0; builder < world; ++builder) {
         const std::uint32_t event = first + builder;
@@ -63,7 +63,7 @@ int main() {
                              *builders[builder].sub_region(at, sizeof(Fragment))}});
       }
       VERBATIM_TRY(node.peers().scatter(writes));
-      VERBATIM_TRY(node.barrier());  // all fragments of the round are where they belong
+      VERBATIM_TRY(node.barrier());  // all fragments of the round have arrived
       const auto* const event =
           reinterpret_cast<const Fragment*>(building.quiescent_bytes().data());
       for (vb::Rank source = 0; source < world; ++source)
@@ -71,7 +71,7 @@ int main() {
           return std::unexpected(
               vb::Error{.code = vb::Errc::malformed, .field = "fragment", .value = source});
       ++built;
-      VERBATIM_TRY(node.barrier());  // all have looked: the places are free
+      VERBATIM_TRY(node.barrier());  // all have read: the places are free
     }
     // [/event]
     const auto counts = VERBATIM_TRY(node.exchange(built));

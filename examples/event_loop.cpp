@@ -19,7 +19,7 @@ vb::Result<std::uint64_t> serve(const vb::ProtectionDomain& domain, const std::s
   std::vector<vb::SharedRegion> windows;
   vb::ListenOptions options;
   options.admit = [](const vb::Peer& peer) -> vb::Result<std::unique_ptr<vb::Authenticator>> {
-    if (peer.user == geteuid()) return nullptr;  // come in; nothing of ours was shown before
+    if (peer.user == geteuid()) return nullptr;  // admitted; it has seen nothing of ours so far
     return std::unexpected(vb::Error{.code = vb::Errc::permission_denied});
   };
   options.prepare = [&](vb::PreparedChannel& channel,
@@ -34,10 +34,10 @@ vb::Result<std::uint64_t> serve(const vb::ProtectionDomain& domain, const std::s
   std::vector<vb::Connection> clients;
   while (clients.size() < kClients) {
     pollfd ready{.fd = listener.fd(), .events = POLLIN, .revents = 0};
-    if (poll(&ready, 1, 5000) <= 0) break;  // a real loop waits for its channels here, too
+    if (poll(&ready, 1, 5000) <= 0) break;  // a real loop also waits for its channels here
     if (auto client = VERBATIM_TRY(listener.try_accept())) clients.push_back(*std::move(client));
   }
-  for (vb::Connection& client : clients) {  // the client's signal takes the receive of prepare
+  for (vb::Connection& client : clients) {  // the client's signal takes the receive from prepare
     VERBATIM_TRY(client.receives.front().wait().result);
     VERBATIM_TRY(client.channel.close());
   }

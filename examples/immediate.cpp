@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// A write with immediate: the data goes into the peer's memory, and a number tells it so.
+// A write with immediate: the data goes into the peer's memory, and a number notifies the peer.
 #include <verbatim/verbatim.hpp>
 
 #include <cstdio>
@@ -22,7 +22,7 @@ vb::Result<void> run() {
       VERBATIM_TRY(domain.allocate_shared(kBlocks * kBlockBytes, vb::Access::remote_write));
 
   // [immediate]
-  // Each takes one number, and no data: it needs no memory.
+  // Each receive takes one number and no data, so it needs no memory.
   auto notices = consumer.receive_each(std::vector<vb::NoMemory>(kBlocks));
 
   auto block = VERBATIM_TRY(domain.allocate(kBlockBytes));

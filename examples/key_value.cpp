@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// A key-value server. A small value is part of the answer. Of a large one the client gets address
-// and key, and reads it by RDMA: the server's processor has no part in that.
+// A key-value server. A small value is part of the answer. For a large one the client gets address
+// and key, and reads it by RDMA, without the server's processor.
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -19,7 +19,7 @@ namespace {
 
 // [format]
 // A request is a kind, the length of its key, the key, and the value to put. An answer is a kind,
-// and a value, or where to read it.
+// and a value or where to read it.
 enum class Kind : std::uint8_t { put, get, done, value, place, refused };
 constexpr std::size_t kMessageBytes = 65536;
 constexpr std::size_t kSmallBytes = 1024;  // larger values are read by RDMA
@@ -37,7 +37,7 @@ Kind kind_of(ConstBytes message) { return static_cast<Kind>(message[0]); }
 // [serve]
 using Values = std::map<std::string, vb::SharedRegion>;
 
-// Puts the answer where the request was. How long it is.
+// Writes the answer over the request. Returns its length.
 std::size_t answer(const vb::ProtectionDomain& domain, Values& values, Bytes message,
                    std::size_t length) {
   const std::size_t key_end = length < 2 ? 0 : 2 + std::to_integer<std::size_t>(message[1]);

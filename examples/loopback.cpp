@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The first minute: two channels of this process, and one message between them.
+// The first minute: two channels in this process, and one message between them.
 #include <verbatim/verbatim.hpp>
 
 #include <cstdio>
@@ -21,7 +21,7 @@ vb::Result<void> run() {
 
   auto receiving = right.receive(std::move(rx));  // the buffers are gone until wait() ...
   auto sending = left.send(std::move(tx), {.length = 12});
-  auto [sent, send_result] = sending.wait();  // ... gives them back
+  auto [sent, send_result] = sending.wait();  // ... returns them
   auto [received, result] = receiving.wait();
   VERBATIM_TRY(send_result);
   const auto message = received.bytes().first(VERBATIM_TRY(result).byte_count().value());

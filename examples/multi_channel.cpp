@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Three peers on one completion queue: one of them is spoken to, then all of them at once.
+// Three peers on one completion queue: a message to one of them, then to all of them at once.
 #include <verbatim/verbatim.hpp>
 
 #include <array>
@@ -14,10 +14,10 @@ namespace {
 constexpr std::size_t kPeers = 3;
 using Message = std::array<std::uint8_t, 4>;
 
-/// In a real program each of these is another process, and the endpoints travel there and back.
+/// In a real program each of these is another process, and the endpoints travel between them.
 vb::Result<vb::Channel> meet(vb::MultiChannel& multi, const vb::ProtectionDomain& domain) {
   // [peers]
-  auto ours = VERBATIM_TRY(multi.prepare());  // carry endpoint() to the peer, and get its own
+  auto ours = VERBATIM_TRY(multi.prepare());  // carry endpoint() to the peer, and get the peer's
   auto theirs = VERBATIM_TRY(vb::PreparedChannel::create(domain));
   const vb::Endpoint here = ours.endpoint();
   const vb::Endpoint there = theirs.endpoint();
@@ -56,14 +56,14 @@ vb::Result<void> run() {
   std::printf("peer 1 has %u %u %u %u\n", received[1][0], received[1][1], received[1][2],
               received[1][3]);
 
-  // All of them. Their receives are there first.
+  // All of them. Their receives are posted first.
   message = {5, 6, 7, 8};
   std::vector<vb::Pending<vb::Buffer>> receiving;
   for (vb::Channel& other : others)
     receiving.push_back(other.receive(VERBATIM_TRY(domain.allocate(sizeof(Message)))));
   // [multicast]
   const auto sent = multi.multicast(multi.peers(), vb::Send{source.gather(message)});
-  if (!sent)  // who is not named has it
+  if (!sent)  // peers that are not named have it
     std::fprintf(stderr, "%s\n", vb::to_string(sent.error()).c_str());
   // [/multicast]
   VERBATIM_TRY(sent);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// A byte to each of five peers, and what each makes of it back: everything is on its way at once.
+// Sends a byte to each of five peers and gets an answer from each: everything is in flight at once.
 #include <verbatim/verbatim.hpp>
 
 #include <array>
@@ -14,7 +14,7 @@ namespace {
 constexpr std::size_t kPeers = 5;
 using Bytes = std::array<std::uint8_t, kPeers>;
 
-/// The other side of each, which in a real program is another process.
+/// The other side of each channel, which in a real program is another process.
 class Others {
  public:
   static vb::Result<Others> meet(vb::MultiChannel& multi, const vb::ProtectionDomain& domain) {
@@ -70,11 +70,11 @@ vb::Result<void> run() {
   const auto outcome = multi.scope([&](vb::PeerScope& scope) -> vb::Result<void> {
     std::array<vb::Operation, kPeers> gathering;
     std::array<vb::Operation, kPeers> scattering;
-    VERBATIM_TRY(scope.gather(receives, gathering));  // before anybody can answer
+    VERBATIM_TRY(scope.gather(receives, gathering));  // before any peer can answer
     VERBATIM_TRY(scope.scatter(sends, scattering));
     VERBATIM_TRY(others.answer());
     VERBATIM_TRY(scope.wait_all(scattering));
-    VERBATIM_TRY(scope.wait_all(gathering));  // names who has not answered
+    VERBATIM_TRY(scope.wait_all(gathering));  // names the peers that have not answered
     return {};
   });
   VERBATIM_TRY(outcome);

@@ -38,7 +38,7 @@ vb::Result<void> greet(vb::Node& node, const vb::ProtectionDomain& domain) {
 }
 
 vb::Result<void> run(const vb::Identity& identity) {
-  auto context = VERBATIM_TRY(identity.device ? vb::open_device(*identity.device)  // the file's
+  auto context = VERBATIM_TRY(identity.device ? vb::open_device(*identity.device)  // from the file
                                               : vb::open_device());
   auto domain = VERBATIM_TRY(context.allocate_domain());
   auto node = VERBATIM_TRY(vb::Node::join(domain, identity));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Ranks that meet: all of them 10,000 times, one of them late at random; then every second rank.
+// Barriers: all ranks 10,000 times, with one rank late at random; then every second rank.
 //
 //   verbatim run -n 4 -- ./network_barrier
 #include <chrono>
@@ -26,7 +26,7 @@ int main() {
     for (vb::Rank rank = 0; rank < node.world(); rank += 2) even.push_back(rank);
     if (node.rank() % 2 == 0) {
       auto evens = VERBATIM_TRY(node.make_barrier(even, vb::BarrierAlgorithm::binary_tree));
-      VERBATIM_TRY(evens.arrive());  // and meanwhile something else
+      VERBATIM_TRY(evens.arrive());  // do something else meanwhile
       VERBATIM_TRY(evens.wait(5s));
     }
     // [/barriers]

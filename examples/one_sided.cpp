@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// One-sided: write into and read from a peer's memory, with its type and rights in the type.
+// One-sided: write to and read from a peer's memory, with type and rights in the C++ type.
 #include <verbatim/verbatim.hpp>
 
 #include <array>

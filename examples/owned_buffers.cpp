@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Owned buffers in flight: a few go round and round, and the compiler knows who has which.
+// Owned buffers in flight: a few buffers circulate, and the compiler knows who holds which.
 #include <verbatim/verbatim.hpp>
 
 #include <algorithm>
@@ -34,15 +34,15 @@ vb::Result<void> run() {
   for (std::uint64_t i = 0; i < kMessages; ++i) {
     outgoing.with([&](std::span<std::byte> bytes) { std::memcpy(bytes.data(), &i, sizeof i); });
     auto [sent, send_result] = left.send(std::move(outgoing)).wait();
-    outgoing = std::move(sent);  // the buffer comes back also when the send failed
+    outgoing = std::move(sent);  // the buffer comes back even if the send failed
     VERBATIM_TRY(send_result);
 
     auto message = receiving.front().wait();
     VERBATIM_TRY(message.result);
     receiving.pop_front();
-    if (number_in(message.received()) != i)  // the bytes that came: 8 of the 64
+    if (number_in(message.received()) != i)  // the bytes that arrived: 8 of the 64
       return std::unexpected(vb::Error{.code = vb::Errc::malformed, .operation = "verify"});
-    receiving.push_back(right.receive(std::move(message.buffer)));  // and away again
+    receiving.push_back(right.receive(std::move(message.buffer)));  // and posted again
   }
   // [/owned]
   std::printf("%llu messages through %zu buffers, none copied, none lost\n",

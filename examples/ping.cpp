@@ -40,7 +40,7 @@ vb::Result<std::uint64_t> ask(const vb::ProtectionDomain& domain, const std::str
 int main() {
   int port_pipe[2];
   if (pipe(port_pipe) != 0) return 1;
-  const pid_t child = fork();  // before any device is opened: an open device does not cross a fork
+  const pid_t child = fork();  // before any device is opened: it would not survive the fork
   const auto domain = vb::open_device().value().allocate_domain().value();
   std::uint16_t port = 0;
   if (child == 0) {

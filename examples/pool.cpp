@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// A pool: one registration for many buffers, which come home by themselves.
+// A pool: one registration for many buffers, which return to it by themselves.
 #include <verbatim/verbatim.hpp>
 
 #include <cstdio>
@@ -21,10 +21,10 @@ vb::Result<void> run() {
   auto receiving = right.receive(VERBATIM_TRY(pools.take(65536)));
   const std::string_view words = "taken, filled, sent, dropped";
   {
-    vb::Buffer buffer = VERBATIM_TRY(pools.take(words.size()));  // the smallest that holds it
+    vb::Buffer buffer = VERBATIM_TRY(pools.take(words.size()));  // the smallest that holds them
     std::memcpy(buffer.bytes().data(), words.data(), words.size());
     auto sending = left.send(std::move(buffer), {.length = words.size()});
-    VERBATIM_TRY(sending.wait().result);  // the buffer is dropped here, and free again
+    VERBATIM_TRY(sending.wait().result);  // the buffer is dropped here, and is free again
   }
   // [/pool]
   auto [message, result] = receiving.wait();

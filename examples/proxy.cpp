@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// A proxy: what a client sends goes to a server, and back, in the buffer that it came in.
+// A proxy: it passes messages between a client and a server, in the buffers that they arrived in.
 //     proxy ADDRESS SERVER
 #include <verbatim/verbatim.hpp>
 
@@ -23,7 +23,7 @@ vb::Task<void> forward(vb::Channel& from, vb::Channel& to, vb::Buffer buffer) {
 vb::Task<void> serve(vb::Reactor& reactor, vb::Channel client, const char* address,
                      const vb::DialOptions& options, vb::Pool& pool) {
   auto server = co_await reactor.dial(client.domain(), address, options);
-  if (!server) co_return;  // the client notices that we go
+  if (!server) co_return;  // the client notices that the proxy closes
   co_await when_all(forward(client, server->channel, pool.try_take()),
                     forward(server->channel, client, pool.try_take()));
 }

@@ -32,7 +32,7 @@ vb::Result<void> run() {
   VERBATIM_TRY(vb::unsafe::post(queue_pair, vb::Send{tx.gather(0, 12)}, vb::WrId{2}));
   std::array<vb::Completion, 16> batch;
   for (std::size_t done = 0, n = 0; done < 2; done += n) {
-    n = VERBATIM_TRY(queue.wait(batch, 5s));  // sleeps, and never longer than that
+    n = VERBATIM_TRY(queue.wait(batch, 5s));  // sleeps, but never longer than that
     for (const auto& completion : std::span{batch}.first(n))
       if (!completion.ok()) std::puts(vb::to_string(completion.error()).c_str());
   }

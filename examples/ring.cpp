@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// A token goes round: each rank adds its number and passes it on.
+// A token circulates: each rank adds its number and passes it on.
 //
 //   verbatim run -n 4 -- ./ring
 #include "rank_main.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// A scope keeps many operations on borrowed memory in flight, and is over only when they all are.
+// A scope keeps many operations on borrowed memory in flight, and ends only when all are over.
 #include <verbatim/verbatim.hpp>
 
 #include <array>
@@ -12,7 +12,7 @@ namespace vb = verbatim;
 namespace {
 
 constexpr std::size_t kChunks = 400;  // more than the queue holds
-constexpr std::size_t kWords = 64;    // of one chunk
+constexpr std::size_t kWords = 64;    // per chunk
 
 vb::Result<void> run() {
   auto context = VERBATIM_TRY(vb::open_device());
@@ -35,7 +35,7 @@ vb::Result<void> run() {
       scope.post_detached(write_of(i));  // waits for room when the queue is full
     VERBATIM_TRY(scope.wait(batch));
     return {};
-  });  // everything that was posted is over here, whatever happened above
+  });  // everything posted is over here, whatever happened above
   // [/scope]
   if (!outcome)
     return std::unexpected(outcome.error().closure.value_or(

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// One value for many peers: it is on its way to all of them at once, and nobody copies it.
+// One value for many peers: it is in flight to all of them at once, and nobody copies it.
 #include <verbatim/verbatim.hpp>
 
 #include <algorithm>

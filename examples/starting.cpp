@@ -22,7 +22,7 @@ namespace {
 
 // [meet]
 vb::Result<void> take_part(const vb::Identity& identity) {
-  auto exchanger = VERBATIM_TRY(vb::Exchanger::join(identity, {}));  // when everybody is there
+  auto exchanger = VERBATIM_TRY(vb::Exchanger::join(identity, {}));  // returns when all are there
   const auto squares = VERBATIM_TRY(exchanger.exchange(identity.rank * identity.rank));
   if (identity.rank == 0)
     for (vb::Rank rank = 0; rank < identity.world; ++rank)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The last rank is killed; the others learn which one it was, and go on without it.
+// The last rank is killed; the others learn which one it was, and continue without it.
 //
 //   verbatim run -n 4 --keep-going -- ./surviving
 #include <signal.h>
@@ -17,7 +17,7 @@ int main() {
     auto met = node.barrier();
     while (!met && met.error() == vb::Errc::peer_lost) {
       std::printf("rank %u is lost\n", static_cast<unsigned>(met.error().error.value));
-      VERBATIM_TRY(node.regroup());  // those who are left, as a new generation
+      VERBATIM_TRY(node.regroup());  // the survivors, as a new generation
       met = node.barrier();
     }
     VERBATIM_TRY(met);

@@ -110,14 +110,14 @@ def run_tests(lane, preset, programs_of, env=None):
 
 
 def unit(lane):
-    """Everything that needs no device, built with g++: on the `null` and `faulty` providers."""
+    """Tests that need no device, on the `null` and `faulty` providers; built with g++."""
     build(lane)
     run_tests(lane, "dev", "unit")
 
 
 def compile_fail(lane):
-    """Misuse that must not compile, through both compilers: with the message expected, and a
-    control that must compile."""
+    """Misuse that must not compile, with both compilers: each case checks for the expected
+    message, and a control must compile."""
     build(lane)
     run_tests(lane, "dev", "compile-fail")
 
@@ -125,8 +125,8 @@ def compile_fail(lane):
 def on_soft0(lane, preset, variants, env=None):
     """The conformance suite on the software device, once per variant of its environment.
 
-    Several at a time: much of it is waiting. Each has a directory of its own, so that they do not
-    see each other; the device makes and removes it.
+    Several variants run at a time, because they mostly wait. Each has its own directory, so that
+    they do not see each other; the device creates and removes it.
     """
     def run_variant(number, program):
         report = LOGS / f"{lane.name}.{program.name}.{number}.json"
@@ -152,7 +152,7 @@ ON_REACTOR = {"VERBATIM_TEST_ON_REACTOR": "1",
 
 
 def soft(lane):
-    """The conformance suite on `soft0`: at once, deferred, each memory path, both link layers; of
+    """The conformance suite on `soft0`: immediate and deferred, each memory path, both link layers;
     channels also on one Reactor; what killed processes leave; 20 seconds of `soak`; misuse in a
     release build."""
     build(lane)
@@ -164,14 +164,14 @@ def soft(lane):
 
 
 def soak(lane):
-    """Part of `long` only. Clients on `soft0` that come, go and are killed, for ten minutes; what
-    the servers that stay hold does not grow with their number."""
+    """Part of `long` only. For ten minutes, clients on `soft0` come, go and are killed; what the
+    servers hold must not grow with the number of clients."""
     build(lane)
     show("".join(run_tests(lane, "release", "soak", {"VERBATIM_SOAK_S": "600"})), "soak: ")
 
 
 def show(output, begin):
-    """The lines in which a program says what it did: how many clients there were, and so on."""
+    """The lines in which a program reports what it did, such as the number of clients."""
     for line in output.splitlines():
         if line.startswith(begin):
             print(line)
@@ -203,7 +203,7 @@ def tsan(lane):
 
 
 def rxe(lane):
-    """The conformance suite on Soft-RoCE, the kernel's own RDMA device, in a virtual machine."""
+    """The conformance suite on Soft-RoCE, the kernel's software device, in a virtual machine."""
     build(lane)
     for program in programs("release", "rxe"):
         out = Path("build/guest", program.name)
@@ -214,8 +214,8 @@ def rxe(lane):
 
 
 def examples(lane):
-    """Every program of `examples/`, on `soft0` here and on Soft-RoCE in the virtual machine;
-    its servers with 512 clients of another process (on Soft-RoCE 32)."""
+    """Every program in `examples/`, on `soft0` and, in the virtual machine, on Soft-RoCE; the
+    servers with 512 clients in another process (32 on Soft-RoCE)."""
     build(lane)
     names, out = programs("release", "examples"), Path("build/guest/examples")
     for name in names:
@@ -226,7 +226,7 @@ def examples(lane):
 
 
 def programs_in_guest(lane, out, count, *command):
-    """A command that runs so many programs and writes their verdicts to out/results."""
+    """A command that runs the programs and writes their verdicts to out/results."""
     status, output = in_guest(lane, out, *command)
     results = out / "results"
     lines = results.read_text().splitlines() if results.exists() else []
@@ -246,9 +246,9 @@ ON_RXE = ["all_to_all", "broadcast_tree", "event_builder", "network", "network_b
 
 
 def network(lane):
-    """Ranks of a job: sessions, barriers (every interleaving of small ones), nodes, starting under
-    `verbatim run` and mpirun, 200 rounds of `kill -9`; the examples with 2 to 8 ranks, on Soft-RoCE
-    in the virtual machine with 2 and 4; the decoders of what strangers send under libFuzzer."""
+    """The ranks of a job: sessions, barriers (every interleaving of small ones), nodes, starting
+    under `verbatim run` and mpirun, 200 rounds of `kill -9`; the examples with 2 to 8 ranks, and on
+    Soft-RoCE in the virtual machine with 2 and 4; libFuzzer on the decoders of network input."""
     build(lane)
     run_tests(lane, "release", "network")
     folder, out = Path("build/release"), Path("build/guest/network")
@@ -259,7 +259,7 @@ def network(lane):
 
 
 def fuzz(lane, folder):
-    """Each decoder for a minute, from the corpus of the repository on."""
+    """Each decoder for a minute, starting from the corpus of the repository."""
     names = [path.stem for path in sorted(Path("tests/fuzz").glob("*.cpp"))]
     with ThreadPoolExecutor(PROCESSORS) as pool:
         results = pool.map(lambda name: lane.run(["tests/fuzz/run_all", folder, name]), names)
@@ -269,14 +269,14 @@ def fuzz(lane, folder):
 
 
 def cli(lane):
-    """The program `verbatim`: each subcommand with good and bad use, live views in a
+    """The program `verbatim`: correct and incorrect use of each subcommand; live views in a
     pseudo-terminal."""
     build(lane)
     run_tests(lane, "release", "cli")
 
 
 def style(lane):
-    """Part of `quick`. clang-format, the house rules of `tools/tidy.py`, the tests of the tools."""
+    """Part of `quick`. clang-format, the house rules in `tools/tidy.py`, the tests of the tools."""
     sources = [path for path in style_rules.project_files() if path.suffix in (".hpp", ".cpp")]
     lane.check("clang-format", *lane.run(["clang-format-19", "--dry-run", "-Werror", *sources]))
     for rule, problems in style_rules.check_all():
@@ -286,7 +286,7 @@ def style(lane):
 
 
 def tidy(lane):
-    """What `style` does, each public header alone with both compilers, and clang-tidy."""
+    """Everything in `style`, each public header compiled alone with both compilers, clang-tidy."""
     style(lane)
     sources = sorted(Path("src").rglob("*.cpp"))
     headers = headers_alone.unproven(Path("include"), sources)
@@ -302,7 +302,7 @@ def tidy(lane):
 
 
 def benchmark(lane):
-    """The benchmark of the lane's name. Each JSON line is a case, "ok" is its verdict."""
+    """The benchmark with the lane's name. Each JSON line is a case; "ok" is its verdict."""
     with ahead.pause():  # It builds, and looks at the clock.
         status, output = lane.run(["./bench", lane.name, "--check", "--json"])
     if status == CANNOT:
@@ -316,14 +316,14 @@ def benchmark(lane):
 
 
 def overhead(lane):
-    """Instructions per operation against bare C; fails above the limit."""
+    """Instructions per operation, compared with bare C; fails above the limit."""
     benchmark(lane)
 
 
 def many_channels(lane):
-    """What a `Reactor` of 1024 channels costs against blocking calls, in instructions (also with
-    shared receives) and time; its wake-ups while nothing comes; the memory of each of 10,000
-    channels, with and without shared receives; fails above the limit."""
+    """A `Reactor` with 1024 channels, compared with blocking calls: instructions (also with shared
+    receives) and time; wake-ups while idle; memory of each of 10,000 channels, with and without
+    shared receives; fails above the limit."""
     benchmark(lane)
 
 
@@ -358,7 +358,7 @@ def description(name):
 
 
 def install(names):
-    """What all of them need, at once; what cannot be had is told by the lane that needs it."""
+    """Installs what all lanes need, at once. A lane reports what it needs and does not find."""
     groups = sorted({group for name in names for group in LANES[name][1]})
     try:
         Lane("install", 1800).run(["tools/install.sh", *groups])

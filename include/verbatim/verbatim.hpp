@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file Everything: one include for programs.
+/// \file All of the library's public headers except integration and network.
 #include "verbatim/base/annotations.hpp"
 #include "verbatim/base/check.hpp"
 #include "verbatim/base/dma_model.hpp"

@@ -13,15 +13,15 @@ constexpr Advice kAdvice[] = {
     {Errc::invalid_argument, 0, "ibv_reg_mr", "access",
      "remote_write and remote_atomic need local_write as well; a length of 0 is refused"},
     {Errc::invalid_argument, 0, "ibv_modify_qp", "",
-     "the attributes do not fit the change of state, or the path leads nowhere (GID index, port)"},
+     "the attributes do not fit the change of state, or the path is wrong (GID index, port)"},
     {Errc::invalid_argument, ENAMETOOLONG, "", "soft directory",
      "the path is too long for a file: set VERBATIM_SOFT_DIR to a shorter one"},
     {Errc::limit_exceeded, 0, "", "completion queue depth",
-     "the completion queue must hold what all its queue pairs can have in flight: make it deeper, "
-     "or let it grow (CompletionQueueGrowth::resize)"},
+     "the completion queue must hold everything that its queue pairs can have in flight: make it "
+     "deeper, or let it grow (CompletionQueueGrowth::resize)"},
 
     // ---- What is not there ----
-    {Errc::not_found, 0, "", "port", "ports count from 1"},
+    {Errc::not_found, 0, "", "port", "port numbers start at 1"},
     {Errc::not_found, 0, "", "partition_key",
      "the subnet manager did not make this port a member of that partition"},
     {Errc::not_found, 0, "", "gid_index",
@@ -31,16 +31,16 @@ constexpr Advice kAdvice[] = {
     {Errc::not_found, 0, "numa_available", "",
      "libnuma.so.1 is not installed, or the kernel has no NUMA"},
     {Errc::not_found, 0, "", "host",
-     "no such host is known: see its spelling, /etc/hosts and the name server"},
+     "the host is unknown: check its spelling, /etc/hosts and the name server"},
     {Errc::not_found, EADDRNOTAVAIL, "", "",
      "no interface of this machine has this address: `ip address` lists them, and 0.0.0.0 or [::] "
      "stands for all"},
     {Errc::not_found, ENETUNREACH, "", "",
-     "no route leads to that network: see the interface (`ip link`) and `ip route`"},
+     "no route leads to that network: check the interface (`ip link`) and `ip route`"},
     {Errc::not_found, EHOSTUNREACH, "", "",
-     "the host does not answer: it is down, or a firewall is between"},
+     "the host does not answer: it is down, or a firewall blocks it"},
     {Errc::not_found, ENOENT, "", "soft directory",
-     "the directory above it does not exist: make it, or set VERBATIM_SOFT_DIR to another"},
+     "the directory above it does not exist: create it, or set VERBATIM_SOFT_DIR to another"},
     {Errc::not_found, ENOTDIR, "", "soft directory",
      "a part of the path is a file: set VERBATIM_SOFT_DIR to a directory"},
 
@@ -49,13 +49,13 @@ constexpr Advice kAdvice[] = {
      "the memory is mapped read-only, and the region asks for local_write: use "
      "register_read_only()"},
     {Errc::permission_denied, 0, "", "access",
-     "the region or the queue pair was made without that right"},
+     "the region or the queue pair was created without that right"},
     {Errc::permission_denied, 0, "", "bind",
      "ports below 1024 are for privileged programs: choose a higher one, or give the program "
      "CAP_NET_BIND_SERVICE"},
     {Errc::permission_denied, EROFS, "", "soft directory",
      "the software device's directory is on a read-only file system: set VERBATIM_SOFT_DIR to a "
-     "directory that can be written, or give the container a /dev/shm"},
+     "writable directory, or give the container a /dev/shm"},
     {Errc::permission_denied, EACCES, "", "soft directory",
      "this user may not write there: set VERBATIM_SOFT_DIR to a directory of its own"},
     {Errc::permission_denied, 0, "soft directory", "",
@@ -64,27 +64,27 @@ constexpr Advice kAdvice[] = {
 
     // ---- Resources ----
     {Errc::out_of_resources, 0, "pthread_create", "",
-     "the user has too many threads: raise it with `ulimit -u`"},
+     "the user has too many threads: raise the limit with `ulimit -u`"},
     {Errc::out_of_resources, 0, "soft directory", "processes",
-     "so many processes use the software device's directory at once: end some, or set "
-     "VERBATIM_SOFT_DIR to another directory for those that do not talk to these"},
+     "too many processes use the software device's directory at once: end some, or set "
+     "VERBATIM_SOFT_DIR to another directory for processes that do not talk to these"},
     {Errc::out_of_resources, 0, "soft segment", "",
      "the queues of this process fill its segment: ask for shallower queues, or fewer"},
     {Errc::out_of_resources, ENOBUFS, "", "", "the kernel has no memory for more network buffers"},
     {Errc::out_of_resources, EDQUOT, "", "",
-     "the user's quota of the file system is used up: remove files, or raise it"},
+     "the user's quota on the file system is used up: remove files, or raise the quota"},
     {Errc::out_of_resources, EAGAIN, "", "",
-     "the system is short of it for the moment, or a limit of the user is reached: try again, then "
-     "see `ulimit -a`"},
+     "the system is temporarily short of it, or a limit of the user is reached: try again, then "
+     "check `ulimit -a`"},
 
     // ---- What cannot be done ----
     {Errc::unsupported, 0, "dlopen", "",
      "rdma-core is too old and lacks this function: upgrade it"},
     {Errc::unsupported, 0, "ibv_reg_dmabuf_mr", "",
-     "dmabuf regions need a kernel from 5.12 on and an adapter that can use them"},
+     "dmabuf regions need kernel 5.12 or later and an adapter that supports them"},
     {Errc::unsupported, 0, "connect", "keepalive",
-     "the peer's endpoint does not allow remote writes, and a keepalive is one, of no bytes: give "
-     "the peer's channel Access::remote_write, or leave the keepalive out"},
+     "the peer's endpoint does not allow remote writes, and a keepalive is one of zero bytes: give "
+     "the peer's channel Access::remote_write, or do not use the keepalive"},
     {Errc::unsupported, 0, "", "type",
      "the device has no queue pairs of this type (iWARP needs rdma_cm, EFA has only SRD and UD)"},
     {Errc::unsupported, EAFNOSUPPORT, "", "",
@@ -95,7 +95,7 @@ constexpr Advice kAdvice[] = {
      "another socket listens at this address and port: end that program (`ss -ltnp` names it), or "
      "choose another port"},
     {Errc::busy, 0, "", "completion queue depth",
-     "the queue pairs on the queue need more than that: destroy some first"},
+     "the queue pairs on the queue need more: destroy some first"},
     {Errc::timed_out, ECONNREFUSED, "", "",
      "no program listens at this address: start the other side, and compare host and port"},
     {Errc::timed_out, ETIMEDOUT, "", "connect",
@@ -104,33 +104,35 @@ constexpr Advice kAdvice[] = {
     {Errc::timed_out, 0, "", "connection", "no client came: start it, and compare host and port"},
     {Errc::timed_out, 0, "", "host", "the name server does not answer: use a numeric address"},
     {Errc::timed_out, 0, "", "the peer's endpoint",
-     "the peer made the connection and sent too little: it is another kind of program, or stopped"},
+     "the peer connected, but sent too little: it is another kind of program, or is stopped"},
     {Errc::timed_out, 0, "", "the peer's ready record",
-     "the peer has our endpoint and did not connect: its own error says why"},
+     "the peer has our endpoint, but did not connect: its own error says why"},
     {Errc::timed_out, 0, "", "the peer's receive",
      "the peer has not taken the message: it may have posted no receive (max_rnr_retries is "
-     "unlimited, so the device tries for ever), or be unreachable"},
+     "unlimited, so the device retries for ever), or it is unreachable"},
     {Errc::timed_out, 0, "", "the peer's done",
-     "the peer still works on the channel, and did not close it: close both sides"},
+     "the peer still uses the channel, and has not closed it: close both sides"},
     {Errc::closed, 0, "", "the peer's endpoint",
-     "the peer ended the connection before it told its endpoint: it failed, or refused; see its "
+     "the peer ended the connection before it sent its endpoint: it failed, or refused; see its "
      "own error"},
     {Errc::closed, 0, "", "the peer's ready record",
      "the peer has our endpoint and ended the connection: it cannot connect; see its own error"},
-    {Errc::closed, ECONNRESET, "", "", "the peer's program ended, or cut the connection off"},
-    {Errc::closed, EPIPE, "", "", "the peer's program ended, or cut the connection off"},
-    {Errc::closed, ECONNABORTED, "", "", "the connection was cut off on this side of the network"},
+    {Errc::closed, ECONNRESET, "", "", "the peer's program ended, or cut the connection"},
+    {Errc::closed, EPIPE, "", "", "the peer's program ended, or cut the connection"},
+    {Errc::closed, ECONNABORTED, "", "", "the connection was cut on this side of the network"},
 
     // ---- Bytes ----
     {Errc::malformed, 0, "parse_fault_plan", "",
-     "the plan (VERBATIM_SOFT_FAULTS) is at fault: items like drop@17x3, delay@5=2ms, rnr@9x2, "
+     "the plan (VERBATIM_SOFT_FAULTS) is wrong: it consists of items like drop@17x3, delay@5=2ms, "
+     "rnr@9x2, "
      "fail@4=12, port_down@30=5ms, overrun@6, remove@99 or call@3=ENOMEM, separated by ;"},
     {Errc::malformed, 0, "", "version",
      "the peer runs a release with another version of the record: run the same on both sides"},
     {Errc::malformed, 0, "", "frame kind",
      "the peer runs another release, or is at another step: run the same on both sides"},
-    {Errc::malformed, 0, "", "magic", "these bytes are no endpoint at all: is the stream in step?"},
-    {Errc::malformed, 0, "", "length", "the record was cut short, or something follows it"},
+    {Errc::malformed, 0, "", "magic",
+     "these bytes are not an endpoint: are both sides at the same place in the stream?"},
+    {Errc::malformed, 0, "", "length", "the record is truncated, or bytes follow it"},
 
     // ---- Two endpoints ----
     {Errc::incompatible, 0, "", "type", "one side is RC, UC or UD and the other is not"},
@@ -142,7 +144,7 @@ constexpr Advice kAdvice[] = {
      "VERBATIM_SOFT_DIR"},
     {Errc::incompatible, 0, "", "link_layer", "one port is InfiniBand, the other Ethernet"},
     {Errc::incompatible, 0, "", "partition_key",
-     "the ports are in different partitions, or both are only limited members of the same"},
+     "the ports are in different partitions, or both are only limited members of the same one"},
     {Errc::incompatible, 0, "", "gid",
      "the ports have no kind of address in common: both need RoCEv2 with IPv4, both RoCEv2 with "
      "IPv6, or both RoCEv1; an interface without an IP address has only a link-local one"},

@@ -13,7 +13,7 @@ struct Advice {
   int os_error;                ///< 0 for any.
   std::string_view operation;  ///< "" for any.
   std::string_view field;      ///< "" for any.
-  std::string_view text;       ///< Cause, and after a colon what to do.
+  std::string_view text;       ///< The cause, and after a colon the remedy.
 
   [[nodiscard]] constexpr bool fits(const Error& error) const noexcept {
     return code == error.code && (os_error == 0 || os_error == error.os_error) &&
@@ -22,7 +22,7 @@ struct Advice {
   }
 };
 
-/// All of it: the rows that fit an error are in the order in which to tell them.
+/// All advice. The rows that match an error are in the order in which to print them.
 [[nodiscard]] std::span<const Advice> advice() noexcept;
 
 }  // namespace verbatim::detail

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file Writing and reading records byte by byte, little-endian, whatever the host is.
+/// \file Writing and reading records byte by byte, little-endian on any host.
 ///
 /// The reader trusts nothing: it never reads beyond its span, and a record that ends too early is
-/// `malformed` with the name of the field that was to come.
+/// `malformed` with the name of the missing field.
 #include <concepts>
 #include <cstddef>
 #include <cstdint>

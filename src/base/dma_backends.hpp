@@ -23,8 +23,8 @@ void AnnotateIgnoreSyncEnd(const char* file, int line);
 
 namespace verbatim::dma::detail {
 
-/// What this thread does while the object lives, ThreadSanitizer does not see. Without it the lock
-/// of the model would order threads that the program itself does not, and hide their races.
+/// Hides what this thread does from ThreadSanitizer while the object lives. Without it, the model's
+/// lock would order threads that the program itself does not order, and hide their races.
 class Unseen {
  public:
 #if VERBATIM_TSAN
@@ -37,7 +37,7 @@ class Unseen {
     __tsan_ignore_thread_end();
   }
 #else
-  // Not defaulted: an object with a destructor of its own is not an unused variable.
+  // Not defaulted: an object with a user-provided destructor does not count as an unused variable.
   Unseen() noexcept {}
   ~Unseen() {}
 #endif
@@ -45,7 +45,7 @@ class Unseen {
   Unseen& operator=(const Unseen&) = delete;
 };
 
-/// Held for tens of nanoseconds, mostly.
+/// Usually held for tens of nanoseconds.
 class Lock {
  public:
   void lock() noexcept {
@@ -61,8 +61,8 @@ class Lock {
   std::atomic<bool> held_{false};
 };
 
-/// ThreadSanitizer: the queue is a thread of its own, which touches the memory after the post and
-/// is over at the completion.
+/// ThreadSanitizer: the queue is a thread, which touches the memory after the post and ends at the
+/// completion.
 struct QueueState {
   void* fiber = nullptr;
   Lock lock;  // One thread at a time may be on the fiber.
@@ -78,8 +78,9 @@ inline void tsan_close(QueueState*) noexcept {}
 inline void tsan_completed(Operation&) noexcept {}
 #endif
 
-/// AddressSanitizer: memory that the device writes may not be touched; memory that it reads cannot
-/// be told apart from memory that nobody may read. Neither may be freed.
+/// AddressSanitizer: memory that the device writes may not be touched. It has no state for memory
+/// that may be read but not written, so memory that the device reads is not poisoned. Neither may
+/// be freed.
 #if VERBATIM_ASAN
 void asan_posted(const Operation& operation) noexcept;
 void asan_completed(const Operation& operation) noexcept;
@@ -88,8 +89,8 @@ inline void asan_posted(const Operation&) noexcept {}
 inline void asan_completed(const Operation&) noexcept {}
 #endif
 
-/// MemorySanitizer, or Valgrind in checked builds: what is sent must be initialised, and what was
-/// not received is not.
+/// MemorySanitizer, or Valgrind in checked builds: what is sent must be initialised; what was not
+/// received is uninitialised.
 #if VERBATIM_MSAN
 #define VERBATIM_MEMCHECK 1
 #elif VERBATIM_ASAN || VERBATIM_TSAN || !VERBATIM_IS_CHECKED
@@ -100,7 +101,7 @@ inline void asan_completed(const Operation&) noexcept {}
 #define VERBATIM_MEMCHECK 0
 #endif
 #if VERBATIM_MEMCHECK
-/// False when the device is to read something that was never written.
+/// False if the device is about to read something that was never written.
 [[nodiscard]] bool memcheck_posted(const Operation& operation) noexcept;
 void memcheck_completed(const Operation& operation, std::size_t bytes) noexcept;
 #else

@@ -7,8 +7,8 @@
 
 namespace verbatim::dma::detail {
 
-/// Two contents that differ in one aligned word of the range, at most, never have the same
-/// checksum; others do with a chance of 2^-64. Not against an adversary.
+/// Two contents that differ in at most one aligned word of the range never have the same checksum;
+/// others collide with a probability of 2^-64. Not secure against an adversary.
 [[nodiscard]] std::uint64_t checksum(const Range& range) noexcept;
 
 }  // namespace verbatim::dma::detail

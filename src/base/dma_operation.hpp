@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file What the model keeps about an operation, and how a report speaks about it.
+/// \file What the model keeps about an operation, and how reports describe it.
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace verbatim::dma::detail {
 
-/// Who posted, for the reports of a sanitizer: return addresses, the innermost first.
+/// The stack of the post, for sanitizer reports: return addresses, innermost first.
 struct Stack {
   std::array<void*, 32> frames{};
   std::size_t first = 0;
@@ -23,9 +23,9 @@ struct Stack {
   }
 };
 
-/// One per Flight, from its first post on. The addresses of the last two members are the names
-/// under which ThreadSanitizer knows the hand-over to the device and back; another Flight must not
-/// inherit them, or it would seem to be ordered behind this one.
+/// One per Flight, from its first post on. ThreadSanitizer knows the hand-over to the device and
+/// back by the addresses of the last two members. Another Flight must not inherit them, or it would
+/// seem to be ordered after this one.
 struct Operation {
   bool in_flight = false;
   bool summed = false;  // `sums` holds the fingerprints of this flight.
@@ -45,11 +45,11 @@ struct Operation {
   }
 };
 
-/// The operation in flight that owns a byte of this range, or nullptr. Never blocks on itself: it
-/// says nullptr when the model is at work on this thread.
+/// The operation in flight that owns a byte of this range, or nullptr. Never deadlocks on itself:
+/// it returns nullptr while the model works on this thread.
 [[nodiscard]] const Operation* find_in_flight(const void* data, std::size_t size) noexcept;
 
-/// False says that nothing is in flight, at the cost of one load.
+/// False means that nothing is in flight. Costs one load.
 [[nodiscard]] bool anything_in_flight() noexcept;
 
 }  // namespace verbatim::dma::detail

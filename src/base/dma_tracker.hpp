@@ -2,11 +2,12 @@
 #pragma once
 /// \file Which bytes are in flight: exact ranges, and whether a new one may join them.
 ///
-/// A hierarchical hash grid, as collision detection uses it. A range of length L lies on level
-/// ceil(log2 L), in the cell of 2^level bytes that its start is in; so whatever overlaps it starts
-/// in a few cells of each level, and neither the number of ranges nor their length costs time.
+/// A hierarchical hash grid, as used for collision detection. A range of length L is on level
+/// ceil(log2 L), in the cell of 2^level bytes that contains its start. Anything that overlaps it
+/// therefore starts in a few cells of each level, and the cost depends neither on the number of
+/// ranges nor on their length.
 ///
-/// Not safe for threads: the model locks it. It allocates when it has to grow, and keeps that.
+/// Not thread-safe: the model locks it. It allocates when it has to grow, and never shrinks.
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -43,12 +44,12 @@ class Tracker {
   /// Room for this many ranges before the first allocation; a power of two.
   explicit Tracker(std::size_t capacity = 1024);
 
-  /// A range in flight that the new one must not join.
+  /// A range in flight that conflicts with the new one.
   [[nodiscard]] std::optional<Interval> conflict(const Interval& wanted) const noexcept;
   /// A range in flight that shares a byte with this one, reading or writing.
   [[nodiscard]] std::optional<Interval> overlap(const Interval& wanted) const noexcept;
 
-  /// Adds a range, whether it conflicts or not.
+  /// Adds a range, even if it conflicts.
   [[nodiscard]] Id insert(const Interval& interval);
   void erase(Id id) noexcept;
 
@@ -66,7 +67,7 @@ class Tracker {
   };
   struct Slot {
     Interval interval;
-    Links in_cell;   // Those of one bucket of the hash table. Free slots: `next` only.
+    Links in_cell;   // Those of one bucket of the hash table. Free slots use only `next`.
     Links in_level;  // Those of one level.
     std::uint8_t level = 0;
   };

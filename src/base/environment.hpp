@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file What the environment says: to a program that runs with raised rights (setuid), nothing.
+/// \file Reads the environment. A program with raised privileges (setuid) gets nothing from it.
 #include <cstdlib>
 #include <string_view>
 
 namespace verbatim {
 
-/// The variable's value, or nullptr. Every variable is read through this: who starts a program with
-/// raised rights must not choose what it loads or where it writes.
+/// The variable's value, or nullptr. All variables are read through this: the user who starts a
+/// program with raised privileges must not choose what it loads or where it writes.
 [[nodiscard]] inline const char* environment(const char* name) noexcept {
   return secure_getenv(name);
 }

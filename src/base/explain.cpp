@@ -112,7 +112,7 @@ void explain_huge_pages(Explanation& to) {
 
 void explain_descriptors(Explanation& to) {
   if (to.error.os_error == ENFILE) {
-    to.add("the files of the whole system are used up: raise it with `sysctl fs.file-max`");
+    to.add("the system-wide limit of open files is reached: raise it with `sysctl fs.file-max`");
     return;
   }
   // Counting takes a descriptor itself. Without one, all that there may be are open.
@@ -159,13 +159,14 @@ void explain_missing_device(Explanation& to) {
         "the kernel has no RDMA device: load the adapter's driver, or make a software device "
         "with `rdma link add rxe0 type rxe netdev <interface>`");
   } else if (name.empty() || name.contains(' ')) {  // No name of a device was given.
-    to.add("no device has an ACTIVE port and what else is asked for: there is " + joined(*names));
+    to.add("no device has an ACTIVE port and everything else that was asked for; the devices are " +
+           joined(*names));
   } else if (std::ranges::find(*names, name) != names->end()) {
     to.add(
         "the kernel has this device, but libibverbs does not: its provider library is missing "
         "(Debian and Ubuntu: ibverbs-providers)");
   } else {
-    to.add("no device has this name: there is " + joined(*names));
+    to.add("no device has this name; the devices are " + joined(*names));
   }
   if (names && !names->empty() && device_nodes(to.system.root).empty())
     to.add("there is no /dev/infiniband/uverbs*: load ib_uverbs, or give the container the device");
@@ -271,7 +272,8 @@ void explain_stranger(Explanation& to) {
     first += static_cast<char>(to.error.value >> (8 * byte) & 0xff);
   static constexpr std::string_view kHttp[] = {"GET ", "POST", "HEAD", "PUT ", "OPTI", "PRI "};
   if (std::ranges::find(kHttp, first) != std::end(kHttp))
-    to.add("an HTTP client (a browser, a health check) came to this port: give it another");
+    to.add(
+        "an HTTP client (a browser, a health check) connected to this port: give it another port");
   else if (first == "HTTP")
     to.add("an HTTP server is at this address: the port is wrong");
   else if (first.starts_with("\x16\x03"))
@@ -292,18 +294,18 @@ void explain_event(Explanation& to) {
   };
   static constexpr Row kRows[] = {
       {"port error",
-       "the port went down meanwhile: cable, switch, or (RoCE) the network interface; connect anew "
-       "when it is ACTIVE again"},
+       "the port went down meanwhile: cable, switch, or (RoCE) the network interface; reconnect "
+       "when "
+       "it is ACTIVE again"},
       {"GID change",
        "the addresses of the port changed meanwhile (RoCE: an IP address of the interface), and "
-       "the "
-       "connection used the old one: connect anew"},
+       "the connection used an old one: reconnect"},
       {"LID change",
        "the subnet manager gave the port another LID meanwhile, and the peer knows the old one: "
-       "connect anew"},
+       "reconnect"},
       {"partition key change",
-       "the subnet manager changed the port's partitions meanwhile: see whether both sides still "
-       "share one, and connect anew"},
+       "the subnet manager changed the port's partitions meanwhile: check that both sides still "
+       "share one, and reconnect"},
   };
   for (const Row& row : kRows)
     if (to.error.text_view() == row.event) to.add(row.cause);
@@ -319,13 +321,13 @@ void explain_setting(Explanation& to) {
 void add_limits(Explanation& to) {
   const auto& [code, os_error, operation, field, value, limit, name] = to.error;
   if (code == Errc::limit_exceeded)
-    to.add(std::string{field} + " is " + std::to_string(value) + ", and " + std::to_string(limit) +
-           " is the most there can be: ask for less");
+    to.add(std::string{field} + " is " + std::to_string(value) + ", but " + std::to_string(limit) +
+           " is the maximum: ask for less");
   if (code != Errc::invalid_argument || os_error == EFAULT || !to.found_none()) return;
   if (os_error == 0 && *field != '\0')
-    to.add(std::string{field} + " is not acceptable as it is: fix the call");
+    to.add(std::string{field} + " is not acceptable: fix the call");
   else
-    to.add("the driver refuses an argument and does not say which: `dmesg | tail` may");
+    to.add("the driver refuses an argument and does not say which: `dmesg | tail` may show it");
 }
 
 void add_guide(Explanation& to, const ErrorGuide& guide) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file A thread of the library's own in somebody's program: a guest.
+/// \file A thread of the library, which is a guest in the program.
 ///
-/// Signals are for the program's threads: one that is meant for sigwait() or a signalfd must not be
-/// taken, and so end the program, by a thread that the program does not know of.
+/// Signals are for the program's threads. A thread that the program does not know of must not take
+/// one that is meant for sigwait() or a signalfd: it would end the program.
 #include <pthread.h>
 #include <signal.h>
 
@@ -18,7 +18,7 @@ class SignalsBlocked {
   SignalsBlocked() noexcept {
     sigset_t all;
     sigfillset(&all);
-    // These are not sent to anybody: they are the thread's own faults, and end it if blocked.
+    // Other processes do not send these. They are the thread's own faults, and end it if blocked.
     for (const int own : {SIGBUS, SIGSEGV, SIGILL, SIGFPE}) sigdelset(&all, own);
     pthread_sigmask(SIG_SETMASK, &all, &before_);
   }
@@ -30,7 +30,7 @@ class SignalsBlocked {
   sigset_t before_;
 };
 
-/// As std::thread's constructor, and may throw as that does.
+/// Like std::thread's constructor, and may throw like it.
 template <class Function>
 [[nodiscard]] std::thread start_library_thread(Function&& function) {
   const SignalsBlocked blocked;

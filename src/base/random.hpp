@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file Numbers that nobody can guess: for first sequence numbers and nonces. Any thread.
+/// \file Unpredictable numbers, for first sequence numbers and nonces. Any thread.
 #include <sys/random.h>
 
 #include <cerrno>
@@ -16,8 +16,8 @@ namespace verbatim::detail {
     got = getrandom(&value, sizeof value, 0);
   } while (got < 0 && errno == EINTR);
   if (got == static_cast<ssize_t>(sizeof value)) return value;
-  // A sandbox may forbid the call. Different from run to run is then the best there is; the
-  // multiplication spreads the fast low bits of the clock over the word.
+  // A sandbox may forbid the call. A value that differs from run to run is then the best available;
+  // the multiplication spreads the fast low bits of the clock over the word.
   const auto now = std::chrono::steady_clock::now().time_since_epoch().count();
   const auto mixed = static_cast<std::uint64_t>(now) * 0x9e3779b97f4a7c15u;
   return mixed ^ mixed >> 32;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file What a loop that waits for another processor does at each turn.
+/// \file What a loop that waits for another processor calls at each turn.
 
 namespace verbatim {
 

@@ -2,7 +2,7 @@
 #pragma once
 /// \file What explain() asks the system. Nothing here fails: what cannot be read is left out.
 ///
-/// Each function that reads files takes the root they lie under, so that a test can build one.
+/// Each function that reads files takes their root directory, so that a test can provide one.
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -25,8 +25,8 @@ struct System {
   [[nodiscard]] static System current();
 };
 
-/// /sys/class/infiniband, sorted. Empty without a device; nothing without the directory, which
-/// means that no RDMA module is loaded.
+/// The entries of /sys/class/infiniband, sorted. Empty without a device; nullopt without the
+/// directory, which means that no RDMA module is loaded.
 [[nodiscard]] std::optional<std::vector<std::string>> device_names(const std::string& root);
 
 struct PortLine {
@@ -39,7 +39,7 @@ struct PortLine {
 struct DeviceNode {
   std::string path;  ///< As programs see it, without the root.
   unsigned mode = 0;
-  bool usable = false;  ///< This process may read and write it.
+  bool usable = false;  ///< Whether this process may read and write it.
 };
 /// /dev/infiniband/uverbs*, sorted.
 [[nodiscard]] std::vector<DeviceNode> device_nodes(const std::string& root);
@@ -58,17 +58,17 @@ struct HugePageState {
 /// Whether memory locks of this process are exempt from the limit (CAP_IPC_LOCK).
 [[nodiscard]] bool may_lock_without_limit(const std::string& root);
 
-/// Nothing where that cannot be read: for one, because there is no descriptor left to read it.
+/// Nothing if it cannot be read, for example because no descriptor is left to read it.
 [[nodiscard]] std::optional<std::size_t> open_descriptors(const std::string& root);
 
 struct Space {
   std::uint64_t free = 0;
   std::uint64_t total = 0;
 };
-/// Of the file system that `path` is on; nothing where there is no such file.
+/// For the file system that contains `path`; nothing if there is no such file.
 [[nodiscard]] std::optional<Space> space_at(const std::string& path);
 
-/// What a byte range of this process consists of, by /proc/self/maps.
+/// What a byte range of this process consists of, from /proc/self/maps.
 struct Mapping {
   std::optional<std::uint64_t> first_unmapped;
   std::optional<std::uint64_t> first_read_only;
@@ -79,7 +79,7 @@ struct Mapping {
 /// "8 MiB", "1.5 GiB", "100 bytes".
 [[nodiscard]] std::string format_bytes(std::uint64_t bytes);
 
-/// explain() on a machine of the caller's choice.
+/// explain() for a given machine.
 [[nodiscard]] std::string explain_on(const System& system, const Error& error);
 
 }  // namespace verbatim::detail

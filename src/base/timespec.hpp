@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file A time as the system's calls take it.
+/// \file A time in the form of system calls.
 #include <chrono>
 #include <ctime>
 
 namespace verbatim::detail {
 
-/// Not of a negative one.
+/// `time` must not be negative.
 [[nodiscard]] constexpr timespec to_timespec(std::chrono::nanoseconds time) noexcept {
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(time);
   return {.tv_sec = seconds.count(), .tv_nsec = (time - seconds).count()};

@@ -2,15 +2,15 @@
 #pragma once
 /// \file Which attributes a change of a queue pair's state must and may set.
 ///
-/// One table serves both sides of the verbs: the library asks it before it calls a device, and the
-/// software device asks it as a device would.
+/// One table serves both sides of the verbs: the library consults it before it calls a device, and
+/// the software device consults it as a device would.
 #include <infiniband/verbs.h>
 
 namespace verbatim::detail {
 
 /// Masks of `ibv_qp_attr_mask`.
 struct TransitionAttributes {
-  unsigned required = 0;  ///< Beside IBV_QP_STATE.
+  unsigned required = 0;  ///< In addition to IBV_QP_STATE.
   unsigned optional = 0;
 };
 

@@ -2,9 +2,9 @@
 #pragma once
 /// \file While it lives, the thread is not cancelled.
 ///
-/// A thread may be cancelled in open(), write(), close() and their like. Where we call them on our
-/// own account they never wait for anything, and a stack that is unwound there would leave a
-/// descriptor behind, or meet a function that promised not to throw.
+/// A thread can be cancelled in open(), write(), close() and the like. The library's own calls
+/// never wait. Unwinding the stack there would leak a descriptor, or reach a function that is
+/// noexcept.
 #include <pthread.h>
 
 namespace verbatim {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file All of a channel that stays where it is when the Channel is moved.
+/// \file The part of a channel that keeps its address when the Channel is moved.
 ///
-/// The files that define its members: posting.cpp (refusals, batches), waiting.cpp, stepping.cpp,
+/// These files define its members: posting.cpp (refusals, batches), waiting.cpp, stepping.cpp,
 /// peer_end.cpp, keepalive.cpp, scope.cpp, channel_end.cpp; recycle() and creation are in
 /// prepared_channel.cpp.
 ///
-/// Whatever a channel does by itself is a step that never waits: step(), to be called when
-/// completions or the link have news, and at next_deadline(). Blocking calls drive it (turn()), and
-/// so does Channel::poll().
+/// Everything that a channel does in the background is a step that never waits. Call step() when
+/// completions or the link have news, and at next_deadline(). Blocking calls do so (turn()), and so
+/// does Channel::poll().
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
@@ -40,7 +40,8 @@ namespace verbatim::detail {
 struct Inbox;
 struct Interrupt;
 
-/// The buffer of a dropped handle, until its completion. Beside the slots: it is rarely needed.
+/// The buffer of a dropped handle, until its completion. Not in the slot, because it is rarely
+/// needed.
 struct Orphan {
   alignas(std::max_align_t) std::byte bytes[kOrphanBytes];
   void (*destroy)(void*) noexcept;
@@ -48,10 +49,10 @@ struct Orphan {
 
 /// Destroys what an operation on borrowed memory left when its handle was dropped.
 void keep_nothing(void* kept) noexcept;
-/// The device may still use memory that is not ours to keep. Ends the process.
+/// The device may still use memory that the library cannot keep. Ends the process.
 VERBATIM_COLD void device_not_stopped() noexcept;
 
-/// What scopes have to report, each entry until its scope is over.
+/// What scopes have to report; each entry lasts until its scope is over.
 struct ScopeLedger {
   struct Refused {
     std::uint64_t id;
@@ -63,52 +64,52 @@ struct ScopeLedger {
     bool is_shared;
     ScopeFailure failure;
   };
-  std::vector<Refused> refused{};  ///< Posts that were refused, and that nobody waited for yet.
+  std::vector<Refused> refused{};  ///< Refused posts that nobody has waited for yet.
   std::vector<Failed> failed{};
 
   void record(ScopeState& scope, const ScopeFailure& failure);
 };
 
-/// For event loops: made when fd() is first asked for.
+/// For event loops: created at the first call of fd().
 struct Watched {
   FileDescriptor epoll{};
-  FileDescriptor raised{};  ///< Readable when the device or a call of this channel has news.
+  FileDescriptor raised{};  ///< Readable when the device or a call on this channel has news.
   FileDescriptor timer{};
   std::chrono::steady_clock::time_point armed = std::chrono::steady_clock::time_point::max();
-  short link_events = 0;    ///< What of the link is in `epoll`; 0: it is not.
-  std::uint32_t round = 1;  ///< Of poll().
-  std::uint32_t filed = 0;  ///< Completions since the last poll(), by whichever call.
+  short link_events = 0;    ///< The events of the link in `epoll`; 0: it is not there.
+  std::uint32_t round = 1;  ///< For poll().
+  std::uint32_t filed = 0;  ///< Completions since the last poll(), found by any call.
 };
 
-/// How far the end has come. No member of it changes once the channel is over, until recycle().
+/// How far the end has come. No member changes once the channel is over, until recycle().
 struct Ending {
   using Time = std::chrono::steady_clock::time_point;
   enum class Stage : std::uint8_t {
     open,
-    flushing,  ///< The markers are on their way; step_end() goes on.
+    flushing,  ///< The markers are in flight; step_end() continues.
     over,      ///< Nothing is in flight, or `proven` is false.
   };
   Stage stage = Stage::open;
-  bool proven = true;        ///< The device has stopped: no DMA can land any more.
-  bool destroyed = false;    ///< The queue pair had to be destroyed to prove that.
-  bool abandoned = false;    ///< The owner is gone: the last result that is taken frees it all.
-  bool gave_back = false;    ///< The device gave work back unasked: it will take no more.
-  std::uint32_t parked = 0;  ///< Results that were not taken when the owner went.
+  bool proven = true;              ///< The device has stopped: no DMA can land any more.
+  bool destroyed = false;          ///< The queue pair had to be destroyed to prove that.
+  bool abandoned = false;          ///< The owner is gone: taking the last result frees everything.
+  bool gave_back = false;          ///< The device returned work unasked: it will take no more.
+  std::uint32_t parked = 0;        ///< Results that were not taken when the owner was destroyed.
   std::optional<Error> failure{};  ///< The first failed request, until it ends the channel.
   // Of the clock; 0 is never.
-  Time news_end{};   ///< So long the failure waits for the link's word.
-  Time peer_gone{};  ///< When the link first told of the peer's end.
-  Time flush_end{};  ///< So long the markers may take.
+  Time news_end{};   ///< Until then the failure waits for news from the link.
+  Time peer_gone{};  ///< When the link first reported the peer's end.
+  Time flush_end{};  ///< The markers must be back by then.
 };
 
-/// The request that proves the path while nothing else does: see keepalive.cpp.
+/// The request that proves the path when nothing else does: see keepalive.cpp.
 struct Keepalive {
-  Slot* slot = nullptr;  ///< Its own, behind those of the queues. None: it is off.
+  Slot* slot = nullptr;  ///< Its own, after those of the queues. Null: it is off.
   std::uint64_t seen = 0;
   std::chrono::steady_clock::time_point due{};
 };
 
-/// For who drives the channel with others: see driving.cpp.
+/// For a driver of several channels: see driving.cpp.
 struct Driving {
   struct Clockwork final : Timer {
     explicit Clockwork(ChannelState& of) noexcept;
@@ -117,8 +118,8 @@ struct Driving {
   struct LinkSource final : EventSource {
     explicit LinkSource(ChannelState& of) noexcept;
     ChannelState& channel;
-    int fd = -1;       ///< Which is watched; -1: none.
-    short events = 0;  ///< For what.
+    int fd = -1;       ///< The one that is watched; -1: none.
+    short events = 0;  ///< The events it is watched for.
   };
   explicit Driving(ChannelState& of) noexcept : timer(of), link(of) {}
 
@@ -134,7 +135,7 @@ struct Driving {
 
 struct ChannelState final : ChannelCore, private ForkListener {
   using Clock = std::chrono::steady_clock;
-  /// The peer's end counts when nothing of it came for so long.
+  /// The peer's end counts when nothing from it came for this long.
   static constexpr auto kGrace = std::chrono::milliseconds{2};
 
   ChannelState(const ChannelOptions& chosen, ProtectionDomain in,
@@ -142,26 +143,26 @@ struct ChannelState final : ChannelCore, private ForkListener {
   ~ChannelState();
 
   const std::shared_ptr<CompletionCore> core;
-  const std::span<Slot> run;  ///< Of the core's slab.
+  const std::span<Slot> run;  ///< From the core's slab.
   const ChannelOptions options;
   ProtectionDomain domain;
   std::atomic<bool> interrupted{false};
   std::uint32_t max_receive_elements = 0;
   QpNumber queue_pair_number{};
   std::optional<PreparedQueuePair> prepared{};
-  std::optional<QueuePair> queue_pair{};  ///< From connect() on.
+  std::optional<QueuePair> queue_pair{};  ///< Valid from connect() on.
   std::unique_ptr<Orphan[]> orphans{};
   std::unique_ptr<ibv_send_wr[]> requests{};
   std::unique_ptr<ibv_recv_wr[]> receive_list{};
   std::optional<Buffer> atomic_result{};
   std::shared_ptr<Interrupt> interrupt;
-  Inbox* inbox = nullptr;  ///< Of messages in shared receives. Null: it has receives of its own.
-  Link link{};             ///< Where Listener or dial() met the peer: tells of its end.
+  Inbox* inbox = nullptr;  ///< Messages in shared receives. Null: it has its own receives.
+  Link link{};             ///< Where Listener or dial() met the peer: reports its end.
   Leave leave{};
   Keepalive keepalive{};
   std::optional<std::stop_callback<std::function<void()>>> stop{};
   ScopeLedger ledger{};
-  ScopeState unscoped{};  ///< Counts what post_unscoped() has posted; nobody is told of it.
+  ScopeState unscoped{};  ///< Counts what post_unscoped() has posted; it reports to nobody.
   Watched watched{};
   Driving driving{*this};
   Ending ending{};
@@ -176,20 +177,20 @@ struct ChannelState final : ChannelCore, private ForkListener {
   [[nodiscard]] bool has_own_receives() const noexcept;
 
   // Filing.
-  /// A completion of one of its slots.
+  /// Files a completion of one of its slots.
   void take_in(Slot& slot, const ibv_wc& wc) noexcept;
-  // Of shared receives.
+  // For shared receives.
   void receive_failed(const ibv_wc& wc) noexcept;
   void too_many_unread(std::uint32_t limit) noexcept;
   void message_came(Slot& message) noexcept;
   void message_taken(const Slot& message) noexcept;
-  /// Lets fd() know what poll() has not seen.
+  /// Makes fd() report what poll() has not seen.
   void raise() noexcept;
-  /// Has fd() wait for what there is to wait for now: the link, and next_deadline().
+  /// Makes fd() wait for the current sources: the link, and next_deadline().
   void rearm() noexcept;
 
   // Posting.
-  /// Detached work of no scope, whose bytes are copied as it is posted: its slot is free when it is
+  /// Detached work without a scope, whose bytes are copied at the post. Its slot is free when it is
   /// over, and a failure ends the channel.
   [[nodiscard]] Ticket post_unscoped(const Write<1>& work,
                                      const std::source_location& where) noexcept {
@@ -204,84 +205,84 @@ struct ChannelState final : ChannelCore, private ForkListener {
   Ticket batch_refused(Slot& last, int os_error, const ibv_send_wr* rejected, Post how) noexcept;
 
   // Waiting.
-  /// Takes completions until `done()` says so. False: the time is over, or the queue broke while
-  /// the channel was ending. What happens meanwhile may end the channel: then nothing is in flight.
+  /// Takes completions until `done()` is true. False: the time is over, or the queue broke while
+  /// the channel was ending. Events meanwhile may end the channel: then nothing is in flight.
   template <class Done>
   [[nodiscard]] bool wait_until(Done done, Patience& patience) noexcept;
   bool await_for(Slot& slot, std::uint64_t id, Patience& patience, Memory memory) noexcept;
   bool arrived_batch(Slot& last) noexcept;
-  /// The time of a call is over; `for_receive`: a message waits for a receive of the peer's, or for
-  /// the peer.
+  /// The time of a call is over; `for_receive`: a message waits for a receive of the peer, or for
+  /// the peer itself.
   [[nodiscard]] static Error late(const char* operation, bool for_receive) noexcept;
   [[nodiscard]] bool awaits_receive(const Slot& slot) const noexcept;
   [[nodiscard]] bool awaits_receive() const noexcept {
     return std::ranges::any_of(std::span{sends.first, sends.count},
                                [&](const Slot& slot) { return awaits_receive(slot); });
   }
-  /// One look at the completion queue, and what follows from it.
+  /// Polls the completion queue once, and handles the results.
   void look_once() noexcept;
-  /// step(), which mostly needs no clock.
+  /// step(), which usually needs no clock.
   void step_now() noexcept;
-  /// Whether the result can be taken without a wait: after a failure, when the channel is over.
+  /// Whether the result can be taken without a wait: after a failure, once the channel is over.
   [[nodiscard]] bool is_settled(const Slot& slot) const noexcept;
   void take(Slot& slot) noexcept;
 
-  // What happens by itself: see stepping.cpp.
-  /// Does what has to be done now: heeds interrupts, failures, the link and the clock. Never waits.
-  /// True: the channel has begun to end, or has ended.
+  // Background work: see stepping.cpp.
+  /// Does what has to be done now: handles interrupts, failures, the link and the clock. Never
+  /// waits. True: the channel has begun to end, or has ended.
   bool step(Clock::time_point now) noexcept;
-  /// When step() has to be called at the latest, where neither completions nor the link have news.
+  /// The latest time for the next step(), if neither completions nor the link have news.
   [[nodiscard]] Clock::time_point next_deadline() const noexcept;
   /// Whether step() looks at the clock at all.
   [[nodiscard]] bool is_timed() const noexcept;
-  /// What step() waits for at link.fd(), in poll(2)'s words; 0 for nothing.
+  /// The poll(2) events that step() waits for at link.fd(); 0 for none.
   [[nodiscard]] short link_events() const noexcept;
-  /// Somebody waited for link_events(), and they came.
+  /// The caller waited for link_events(), and they came.
   void link_is_ready() noexcept { next_look_ = {}; }
-  /// Ends the channel if somebody asked for it, work failed, or an event says that it is broken.
-  /// Without a time it reads the clock if it must.
+  /// Ends the channel if it was interrupted, work failed, or an event says that it is broken.
+  /// Without a time it reads the clock if necessary.
   bool heed_interrupts(Clock::time_point now = {}) noexcept;
-  /// The first probe comes an interval from now. See keepalive.cpp.
+  /// The first probe comes one interval from now. See keepalive.cpp.
   void begin_keepalive(Clock::time_point now) noexcept;
 
-  // Driven with others: see driving.cpp.
-  /// Whether a Reactor drives it, or did: without one, its own blocking calls do.
+  // Driven together with others: see driving.cpp.
+  /// Whether a Reactor drives it, or did. Without one, its own blocking calls do.
   [[nodiscard]] bool is_driven() const noexcept { return wakeups != &no_wakeups; }
-  /// Has the driver step it at its next look.
+  /// Makes the driver step it at its next look.
   void be_attended() noexcept;
-  /// Steps as far as it goes, and sees to it that it is stepped again in time. It may be gone then.
+  /// Steps as far as possible, and arranges the next step. The channel may be gone afterwards.
   void attend(Clock::time_point now) noexcept;
-  /// An awaited operation wants to be looked at by then.
+  /// An awaited operation needs a look by then.
   void look_by(Slot& slot) noexcept;
-  /// Its sends are to come to their end: whoever is over has to be noticed.
+  /// Its sends are about to end: the end of each must be noticed.
   [[nodiscard]] bool is_parting() const noexcept { return driving.is_left || leave.has_begun(); }
   void notice_sends() noexcept;
-  /// From now on it tells of the peer's end.
+  /// From now on the link reports the peer's end.
   void keep_link(Link met) noexcept;
   void drop_link() noexcept;
-  /// Its timer has come due.
+  /// Its timer is due.
   void look_at_deadlines() noexcept;
-  /// Nobody drives it any more: its own calls do. If its owner is gone, it ends now.
+  /// Nobody drives it any more except its own calls. If its owner is gone, it ends now.
   void part_from_driver() noexcept;
 
   // The end: see channel_end.cpp.
   [[nodiscard]] bool is_over() const noexcept { return ending.stage == Ending::Stage::over; }
-  /// It is over, or will be without anybody's doing.
+  /// It is over, or will be without further calls.
   [[nodiscard]] bool is_ending() const noexcept {
     return cause || ending.failure || ending.gave_back;
   }
-  /// No more sends from now on; see Leave. Again: only the deadline is new.
+  /// No more sends from now on; see Leave. A second call only changes the deadline.
   void start_close(Deadline deadline) noexcept;
-  /// No more work from now on: ERR, and a marker in each queue. Does not wait.
+  /// No more work from now on: moves to ERR, and posts a marker in each queue. Does not wait.
   void begin_end(const Error& reason) noexcept;
-  /// By force, because the completion queue is broken: nothing can be waited for.
+  /// By force, because the completion queue is broken and nothing can be waited for.
   void end_at_once(const Error& reason) noexcept;
-  /// All of it: afterwards no operation is in flight, or `proven` is false. A failure that waits
-  /// for its reason goes before `reason`.
+  /// Ends it completely: afterwards no operation is in flight, or `proven` is false. A failure that
+  /// waits for its reason takes precedence over `reason`.
   void expire(const Error& reason) noexcept;
-  /// Waits for the end of what is_ending().
+  /// Waits for the end if is_ending().
   void see_it_end() noexcept;
-  /// Until nothing of ours is on its way to the peer. False: the time is over.
+  /// Waits until none of its sends is in flight. False: the time is over.
   [[nodiscard]] bool finish_sends(Patience& patience) noexcept;
   /// The owner is gone; frees itself when the last parked result has been taken.
   void abandon() noexcept;
@@ -296,23 +297,23 @@ struct ChannelState final : ChannelCore, private ForkListener {
   void stop_watching() noexcept;
   void join_core() noexcept;
   void leave_core() noexcept;
-  /// As abandon(), but nobody waits.
+  /// Like abandon(), but nobody waits.
   void leave_to_driver() noexcept;
   bool step_left(Clock::time_point now) noexcept;
-  /// The child has the parent's memory and none of its work: everything is over, and is `forked`.
+  /// The child has the parent's memory but none of its work: everything is over, with `forked`.
   void forked() noexcept override;
-  /// One turn of a wait, after done() said no.
+  /// One turn of a wait, after done() returned false.
   enum class Turn : std::uint8_t { again, over };
   Turn turn(Patience& patience) noexcept;
   void settle(Slot& slot) noexcept;
-  /// A detached one has failed.
+  /// A detached operation has failed.
   void tell_scope(const Slot& slot, const Error& error) noexcept;
   void count_dropped_message() noexcept;
   bool heed_failure(Clock::time_point now) noexcept;
   bool heed_link(Clock::time_point now) noexcept;
   void step_keepalive(Clock::time_point now) noexcept;
   void take_in_keepalive(const ibv_wc& wc) noexcept;
-  /// Goes on when completions came, or when the time of the flush is over. True: it has ended.
+  /// Continues when completions came, or when the flush runs out of time. True: it has ended.
   bool step_end(Clock::time_point now) noexcept;
   [[nodiscard]] bool borrows() const noexcept;
   bool post_markers() noexcept;
@@ -337,17 +338,17 @@ bool ChannelState::wait_until(Done done, Patience& patience) noexcept {
   return true;
 }
 
-/// The slots of a queue, without the marker's.
+/// The slots of a queue, without that of the marker.
 [[nodiscard]] inline std::span<Slot> slots_of(const OperationQueue& queue) noexcept {
   return {queue.first, queue.count};
 }
-/// Posts until `would_block`. Counted: nobody needs it on the straight path.
+/// Posts until `would_block`. Counts them: the straight path does not need this number.
 [[nodiscard]] inline std::uint32_t credit(const OperationQueue& queue) noexcept {
   std::uint32_t slots = 0;
   for (const Slot* slot = queue.free; slot != nullptr; slot = slot->next) ++slots;
   return slots;
 }
-/// Of a batch, from the first to the last.
+/// For each slot of a batch, from first to last.
 template <class Action>
 void for_batch(Slot& last, Action action) noexcept {
   for (Slot* slot = last.next;; slot = slot->next) {
@@ -355,7 +356,7 @@ void for_batch(Slot& last, Action action) noexcept {
     if (slot == &last) break;
   }
 }
-/// Over without a word about how much was written.
+/// Over, without information about how much was written.
 inline void land(Slot& slot, std::size_t bytes) noexcept {
   if (slot.flight.in_flight()) dma::completed(slot.flight, bytes);
 }

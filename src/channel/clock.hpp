@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file Times as timers have them: nanoseconds of the steady clock.
+/// \file Times in the form of timers: nanoseconds of the steady clock.
 #include <algorithm>
 #include <chrono>
 
@@ -21,7 +21,7 @@ namespace verbatim::detail {
   return to_number(std::chrono::steady_clock::now());
 }
 
-/// Of one that begins now; kLongest at most. The channel's own, which only the channel knows,
+/// The end if it begins now; at most kLongest. The channel's default, which only the channel knows,
 /// counts as none.
 [[nodiscard]] inline Nanoseconds end_of(Deadline deadline) noexcept {
   if (deadline.kind() == Deadline::Kind::own) return kLongest;

@@ -2,13 +2,12 @@
 #pragma once
 /// \file One completion queue, its slab, and the one place where completions are filed.
 ///
-/// A channel has one of its own; several may share one. Whoever polls files for everybody: a slot
-/// knows its queue, and the queue its channel. A Reactor drives one with turn(), which wakes who
-/// waits on the spot; what others have filed meanwhile is linked in `wakeups`, and channels that
-/// have to be stepped in `troubled`.
+/// A channel has its own, or several channels share one. Any of them that polls files completions
+/// for all: a slot knows its queue, and the queue its channel. A Reactor drives a core with turn(),
+/// which wakes waiters immediately. What others have filed meanwhile is linked in `wakeups`, and
+/// channels that must be stepped in `troubled`.
 ///
-/// Ownership: shared by its channels, and lives as long as one of them, or a result of one that
-///            nobody has taken.
+/// Ownership: shared by its channels. Lives as long as one of them, or a result that was not taken.
 /// Threads:   one at a time, the same for all of its channels.
 #include <infiniband/verbs.h>
 
@@ -32,16 +31,17 @@ namespace verbatim::detail {
 
 struct SharedReceives;
 
-/// Who drives the channels of a core, as they see it.
+/// The driver of a core's channels, as they see it.
 struct Driver {
-  /// Waits for `events` (of poll) at the descriptor from now on; for none if there is none.
+  /// Watches the descriptor for `events` (of poll) from now on; for none if there are none.
   void (*watch)(Driver& self, EventSource& source, int fd, short before, short events) noexcept;
-  bool is_inside = false;  ///< Else it has to be woken for what is new.
+  bool is_inside = false;  ///< If false, it must be woken for news.
 };
 
 class CompletionCore {
  public:
-  /// `depth`: completions that may be there at once. `slots`: operations of all channels together.
+  /// `depth`: completions that may be present at once. `slots`: operations of all channels
+  /// together.
   [[nodiscard]] static Result<std::shared_ptr<CompletionCore>> create(
       const Context& context, std::uint32_t depth, std::uint32_t slots,
       CompletionQueueGrowth growth = CompletionQueueGrowth::fixed);
@@ -50,16 +50,16 @@ class CompletionCore {
   CompletionCore& operator=(const CompletionCore&) = delete;
   ~CompletionCore();
 
-  /// Polls one batch into the slots; how many there were, or negative: the queue is broken. What
-  /// turn() has polled and not told comes first.
+  /// Polls one batch into the slots. Returns the count; negative: the queue is broken. What turn()
+  /// has polled but not delivered comes first.
   int drain() noexcept;
-  /// As drain(), but who waits for what came goes on at once, from here.
+  /// Like drain(), but resumes waiters at once, from here.
   int turn() noexcept;
   void file(const ibv_wc* polled, int count) noexcept;
-  /// Takes all that is there, and with it the places that queue pairs have left when they were
-  /// destroyed: only a look that finds nothing gives those free.
+  /// Takes all completions, and with them the places that destroyed queue pairs left: only a poll
+  /// that finds nothing frees those.
   [[nodiscard]] Result<void> sweep() noexcept;
-  /// Before anybody sleeps: the next completion raises an event.
+  /// Before a thread sleeps: the next completion raises an event.
   [[nodiscard]] Result<void> arm() noexcept;
   /// Why drain() was negative.
   [[nodiscard]] Error broken() const noexcept;
@@ -69,25 +69,25 @@ class CompletionCore {
   CompletionQueue completions;
   Slab slab;
 
-  // Of who drives many channels.
-  Driver* driver = nullptr;  ///< Null: each channel is driven by its own calls.
+  // For a driver of several channels.
+  Driver* driver = nullptr;  ///< Null: each channel's own calls drive it.
   Wakeups wakeups{};
   SharedReceives* shared_receives = nullptr;  ///< Null: each channel has its own.
-  std::shared_ptr<Waker> waker{};             ///< Ends its sleep; of its channels, too.
-  ChannelState* troubled = nullptr;  ///< To be stepped: work of theirs failed or was given back.
+  std::shared_ptr<Waker> waker{};             ///< Ends its sleep; also that of its channels.
+  ChannelState* troubled = nullptr;           ///< To be stepped: their work failed or was returned.
   ChannelState* channels = nullptr;
   std::size_t channel_count = 0;
   TimerHeap timers{};
-  /// When the deadline is over; never, if it has no end.
+  /// Calls it when the deadline is over; never if it has no end.
   void call_at(Timer& timer, Deadline deadline) {
     if (const Nanoseconds end = end_of(deadline); end < kLongest) timers.set(timer, end);
   }
 
  private:
-  /// Of turn(): any other than what is mostly awaited.
+  /// For turn(): any state other than the usual awaited ones.
   [[gnu::noinline]] void turn_to(const ibv_wc& wc) noexcept;
 
-  // What turn() has polled and not told yet.
+  // What turn() has polled but not delivered yet.
   const ibv_wc* next_polled_ = nullptr;
   int left_polled_ = 0;
   std::array<ibv_wc, kPollBatch> polled_{};

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file What dial() does, as a state machine that never waits: connects, meets, and tries again if
-/// the listener drops us for others.
+/// \file dial() as a state machine that never waits: connects, meets, and retries if the listener
+/// drops it for others.
 ///
-/// Drive it: step() until it says true, waiting for wanted() on fd(), or for due(), each time it
-/// says false. It stays where it is.
+/// To drive it, call step() until it returns true. Each time it returns false, wait for wanted() on
+/// fd(), or for due(). It must not move.
 #include <chrono>
 #include <optional>
 #include <string>
@@ -24,15 +24,15 @@ class Dialling {
   Dialling(const Dialling&) = delete;
   Dialling& operator=(const Dialling&) = delete;
 
-  /// Before the first step. Blocks, until the deadline at most, if needs_lookup().
+  /// Call it before the first step. If needs_lookup(), it blocks, at most until the deadline.
   [[nodiscard]] Result<void> look_up();
-  /// Whether the address is a name that somebody has to be asked for.
+  /// Whether the address is a name that must be looked up.
   [[nodiscard]] bool needs_lookup() const;
 
-  /// True: take() it.
+  /// True: call take().
   [[nodiscard]] Result<bool> step();
   [[nodiscard]] int fd() const noexcept;        ///< -1: only the time counts.
-  [[nodiscard]] short wanted() const noexcept;  ///< Of poll(2).
+  [[nodiscard]] short wanted() const noexcept;  ///< Events of poll(2).
   [[nodiscard]] Clock::time_point due() const noexcept;
   [[nodiscard]] Clock::time_point deadline() const noexcept { return call_.deadline; }
   [[nodiscard]] Connection take() && { return (*std::move(handshake_)).take(); }
@@ -44,7 +44,7 @@ class Dialling {
   const BoundedCall call_;
   const MeetingTerms terms_;
   std::vector<SocketAddress> addresses_{};
-  Clock::time_point again_{};  ///< When it tries again; 0: it is trying.
+  Clock::time_point again_{};  ///< When it retries; 0: it is trying.
   Clock::duration pause_ = std::chrono::milliseconds{5};
   std::optional<Connecting> connecting_{};
   std::optional<Handshake> handshake_{};

@@ -2,10 +2,9 @@
 #pragma once
 /// \file Records on a stream: each with its kind and length, none longer than it may be.
 ///
-/// Nothing that a peer sends is trusted, and nothing beyond the frame is read. What goes wrong is
-/// one error whose field says which record was to come: `closed` (the peer went away), or
-/// `malformed` (it talks something else: with "frame magic" as its field the value is its first
-/// four bytes).
+/// Nothing that a peer sends is trusted, and nothing beyond the frame is read. Each failure is one
+/// error whose field names the expected record: `closed` (the peer went away), or `malformed` (it
+/// speaks something else: with field "frame magic" the value is its first four bytes).
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -29,17 +28,17 @@ inline constexpr std::size_t kMaxFrameBytes = 1024;
 
 struct Frame {
   FrameKind kind;
-  std::span<const std::byte> payload;  ///< Good until the next step() of its reader.
+  std::span<const std::byte> payload;  ///< Valid until the next step() of its reader.
 };
 
-/// Takes frames off a non-blocking stream socket, bit by bit. The memory is of a fixed size.
+/// Reads frames from a non-blocking stream socket, piece by piece. Uses a fixed amount of memory.
 class FrameReader {
  public:
-  /// What has come: a frame, or nothing yet. Never waits. `awaited` names the record that is to
-  /// come, for errors; it has static storage, as has `operation`.
+  /// A frame, or nothing yet. Never waits. `awaited` names the expected record, for errors; like
+  /// `operation` it has static storage.
   [[nodiscard]] Result<std::optional<Frame>> step(int fd, const char* operation,
                                                   const char* awaited) noexcept;
-  /// Bytes of the present frame so far, and how many it will have, as far as that is known.
+  /// Bytes of the present frame so far, and its full length as far as known.
   [[nodiscard]] std::size_t arrived() const noexcept { return arrived_; }
   [[nodiscard]] std::size_t wanted() const noexcept { return wanted_; }
 
@@ -50,13 +49,14 @@ class FrameReader {
   std::size_t wanted_ = kFrameHeaderBytes;
 };
 
-/// Puts frames on a non-blocking stream socket, in order. The memory is of a fixed size.
+/// Writes frames to a non-blocking stream socket, in order. Uses a fixed amount of memory.
 class FrameWriter {
  public:
-  /// `payload` has at most kMaxFrameBytes. Two frames of that size may wait; who reads no answer
-  /// while something waits never has more.
+  /// `payload` has at most kMaxFrameBytes. Two frames of that size may wait. A caller that does not
+  /// read while a frame waits never has more.
   void put(FrameKind kind, std::span<const std::byte> payload) noexcept;
-  /// As much as the socket takes now; whether all is gone. Never waits, raises no signal.
+  /// Writes as much as the socket takes now; returns whether everything is written. Never waits,
+  /// raises no signal.
   [[nodiscard]] Result<bool> step(int fd, const char* operation) noexcept;
   [[nodiscard]] bool empty() const noexcept { return sent_ == size_; }
 

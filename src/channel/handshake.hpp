@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file One meeting, one side of it, as a state machine that never waits.
+/// \file One side of one meeting, as a state machine that never waits.
 ///
-///     dialler  -> greeting     -> listener     version, whether proof is asked for; nothing else
+///     dialler  -> greeting     -> listener     version, whether proof is required; nothing else
 ///              <- greeting     <-
-///              <- proof        ->              rounds, where both sides have an Authenticator
+///              <- proof        ->              rounds, if both sides have an Authenticator
 ///              -> introduction ->              endpoint and private data
 ///              <- introduction <-
 ///              <- ready        ->              connected: the peer may send
 ///
-/// The listener makes its queue pair when the introduction has come: clients that are silent,
-/// refused or talk something else cost it a descriptor and this object. Either side may send a
-/// refusal in place of any record; then it hangs up.
+/// The listener creates its queue pair when the introduction has come. Clients that are silent,
+/// refused or speak something else cost it only a descriptor and this object. Either side may send
+/// a refusal in place of any record; then it hangs up.
 ///
-/// Drive it: step() until it says true, waiting for wanted() on fd() each time it says false, and
-/// give up at deadline(). Threads: one at a time.
+/// To drive it, call step() until it returns true. Each time it returns false, wait for wanted() on
+/// fd(), and give up at deadline(). Threads: one at a time.
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -45,32 +45,32 @@ struct MeetingTerms {
 class Handshake {
  public:
   using Clock = std::chrono::steady_clock;
-  /// `socket` is connected and non-blocking. `peer` says what is known already.
+  /// `socket` is connected and non-blocking. `peer` holds what is already known.
   Handshake(const MeetingTerms& terms, PrivateDescriptor socket, Peer peer,
             Clock::time_point deadline);
 
-  /// As far as it goes now. True: they have met, take() it. False: something is to come. An error
-  /// is the end of it, and the peer was told.
+  /// Goes as far as possible now. True: they have met, call take(). False: more must come. An error
+  /// ends the meeting; the peer was told.
   [[nodiscard]] Result<bool> step();
-  [[nodiscard]] short wanted() const noexcept;  ///< Of poll(2).
+  [[nodiscard]] short wanted() const noexcept;  ///< Events of poll(2).
   [[nodiscard]] Clock::time_point deadline() const noexcept { return deadline_; }
   [[nodiscard]] int fd() const noexcept { return socket_.get(); }
 
-  /// What it has come to at the deadline.
+  /// The error at the deadline.
   [[nodiscard]] Error too_late() const noexcept;
-  /// Tells the peer why it gets no channel, as far as that goes without waiting.
+  /// Tells the peer why it gets no channel, as far as possible without waiting.
   void refuse(const Error& why);
 
   [[nodiscard]] const Peer& peer() const noexcept { return peer_; }
-  /// Whether the peer has greeted us.
+  /// Whether the peer has sent its greeting.
   [[nodiscard]] bool has_greeted() const noexcept { return stage_ > Stage::greeting; }
-  /// Whether the error is of this process (the device, `prepare`) and not the peer's.
+  /// Whether the error came from this process (the device, `prepare`) and not from the peer.
   [[nodiscard]] bool is_own_fault() const noexcept { return own_fault_; }
 
   [[nodiscard]] Connection take() &&;
 
  private:
-  /// What is waited for.
+  /// The awaited record.
   enum class Stage : std::uint8_t { start, greeting, proof, introduction, ready, met };
 
   [[nodiscard]] Result<bool> advance();
@@ -94,7 +94,7 @@ class Handshake {
   Clock::time_point deadline_;
   Stage stage_ = Stage::start;
   bool own_fault_ = false;
-  bool satisfied_ = false;  ///< By the peer's proof.
+  bool satisfied_ = false;  ///< With the peer's proof.
   int rounds_ = 0;
   FrameReader reader_{};
   FrameWriter writer_{};
@@ -104,7 +104,7 @@ class Handshake {
   std::vector<Pending<Buffer>> receives_{};
 };
 
-/// What can be known of who is at the other end of a connected socket.
+/// What is known about the other end of a connected socket.
 [[nodiscard]] Peer peer_of(int fd, const std::string& unix_address);
 
 }  // namespace verbatim::detail

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file How another thread interrupts a channel: no post fits any more for one that works, a file
-/// descriptor for one that sleeps.
+/// \file How another thread interrupts a channel: posts no longer fit if it is working; a file
+/// descriptor wakes it if it sleeps.
 #include <memory>
 #include <mutex>
 #include <utility>
@@ -11,9 +11,9 @@
 
 namespace verbatim::detail {
 
-/// Shared with who may interrupt: it outlives the channel.
+/// Shared with those who may interrupt: it outlives the channel.
 struct Interrupt {
-  /// `shared`: wakes who drives many channels; null: it has one of its own.
+  /// `shared`: wakes the driver of several channels; null: the channel has its own.
   explicit Interrupt(std::shared_ptr<Waker> shared)
       : is_shared(shared != nullptr),
         waker(shared ? std::move(shared) : std::make_shared<Waker>()) {}
@@ -24,7 +24,7 @@ struct Interrupt {
 
   void raise(const Error& why = kCancelled) noexcept {
     const std::lock_guard lock{mutex};
-    if (channel == nullptr || channel->in_child()) return;  // It is gone, or the parent's.
+    if (channel == nullptr || channel->in_child()) return;  // It is gone, or belongs to the parent.
     if (!channel->interrupted.load()) reason = why;
     channel->interrupted.store(true);
     channel->end_of_message.store(0);
@@ -35,18 +35,19 @@ struct Interrupt {
   void reset() noexcept {
     {
       const std::lock_guard lock{mutex};
-      if (channel != nullptr) channel->interrupted.store(false);  // First: what comes then counts.
+      if (channel != nullptr)
+        channel->interrupted.store(false);  // First: a later interrupt counts.
     }
-    if (!is_shared) waker->clear();  // Else it may be of others, too.
+    if (!is_shared) waker->clear();  // A shared one may have been woken for others, too.
   }
-  /// Posts are held against what the queue pair takes, unless somebody was faster.
+  /// Sets the limits for posts to those of the queue pair, unless an interrupt was faster.
   void admit() noexcept {
     const std::lock_guard lock{mutex};
     if (channel == nullptr || channel->interrupted.load()) return;
     if (channel->queue_pair) channel->end_of_message.store(channel->limits.end_of_message);
     channel->end_of_elements.store(channel->max_receive_elements + 1);
   }
-  /// Why, of one that was raised.
+  /// The cause of an interrupt that was raised.
   [[nodiscard]] Error told() noexcept {
     const std::lock_guard lock{mutex};
     return reason;

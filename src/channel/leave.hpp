@@ -2,8 +2,8 @@
 #pragma once
 /// \file How two channels part: neither stops its device while the other may still need it.
 ///
-/// A state machine that never waits. ChannelState::step() drives it once it has begun, and ends the
-/// channel when it is over.
+/// A state machine that never waits. Once it has begun, ChannelState::step() drives it, and ends
+/// the channel when it is over.
 #include <chrono>
 #include <cstdint>
 #include <utility>
@@ -18,17 +18,17 @@ class Leave {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  /// Again: only the deadline is new.
+  /// A second call only changes the deadline.
   void begin(Time deadline) noexcept;
   [[nodiscard]] bool has_begun() const noexcept { return stage_ != Stage::none; }
   [[nodiscard]] Time deadline() const noexcept { return deadline_; }
 
-  /// Our own sends come to their end; then it says "done" on the link, and serves the device until
-  /// the peer says so too. A peer that is gone is done. True: over, or its time is.
+  /// Waits for this side's sends to end. Then it says "done" on the link, and serves the device
+  /// until the peer says so too. A peer that is gone counts as done. True: over, or out of time.
   [[nodiscard]] bool step(ChannelState& state, Time now) noexcept;
-  /// What it waits for at the link, besides completions, in poll(2)'s words; 0 for nothing.
+  /// The poll(2) events it waits for at the link, besides completions; 0 for none.
   [[nodiscard]] short wanted() const noexcept;
-  /// When it is over; told once.
+  /// Call it when it is over; returns the result once.
   [[nodiscard]] Result<void> take_result() noexcept { return std::exchange(result_, {}); }
 
  private:

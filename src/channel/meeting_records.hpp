@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file The records of a meeting but for the ready record: what each side says, and what it makes
-/// of what it hears. Decoders take hostile bytes.
+/// \file The records of a meeting, except the ready record: encoders, and decoders for hostile
+/// bytes.
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -12,10 +12,11 @@
 
 namespace verbatim::detail {
 
-/// Of the handshake as a whole. A peer of another version is `malformed` with field "version".
+/// The version of the whole handshake. A peer with another version is `malformed` with field
+/// "version".
 inline constexpr std::uint16_t kHandshakeVersion = 2;
 
-/// The first record. It shows nothing but the version, and whether proof is asked for.
+/// The first record. It shows only the version, and whether proof is required.
 struct Greeting {
   bool authenticates = false;
 };
@@ -39,10 +40,10 @@ struct Introduction {
 [[nodiscard]] Result<Introduction> decode_introduction(std::span<const std::byte> bytes,
                                                        const char* operation);
 
-/// What the peer is told when it gets no channel: the code, and the name of the field.
+/// What a peer that gets no channel is told: the code, and the name of the field.
 [[nodiscard]] std::vector<std::byte> encode_refusal(const Error& why);
 /// The peer's refusal as an error of `operation`: its field is "refused by the peer", its text the
-/// name that the peer gave. Bytes that are no refusal are `malformed`.
+/// name that the peer gave. Bytes that are not a refusal are `malformed`.
 [[nodiscard]] Error decode_refusal(std::span<const std::byte> bytes, const char* operation);
 
 }  // namespace verbatim::detail

@@ -2,7 +2,8 @@
 #pragma once
 /// \file What a waiter does between two empty polls, and when its time is over.
 ///
-/// Its time starts at the first empty poll: a wait whose completion is there reads no clock.
+/// Its time starts at the first empty poll: if the completion is already there, a wait reads no
+/// clock.
 #include <chrono>
 
 #include "verbatim/channel/deadline.hpp"
@@ -14,17 +15,17 @@ struct ChannelState;
 class Patience {
  public:
   using Clock = std::chrono::steady_clock;
-  /// The longest sleep: events of the device and a lost wake-up are looked for at least so often.
+  /// The longest sleep: it checks for device events and a lost wake-up at least this often.
   static constexpr auto kNap = std::chrono::milliseconds{20};
-  /// While completions come, the clock is read so seldom: on a shared queue they may be others'.
+  /// How rarely it reads the clock while completions come: on a shared queue they may be for
+  /// others.
   static constexpr unsigned kBusyTurns = 64;
 
   Patience(ChannelState& channel, Deadline deadline, Clock::time_point start = {}) noexcept;
 
   [[nodiscard]] Clock::time_point start() const noexcept { return start_; }
 
-  /// After a poll that brought something: whether to look at the clock and at interrupts all the
-  /// same.
+  /// After a poll that found something: whether to check the clock and interrupts anyway.
   [[nodiscard]] bool is_long_busy() noexcept { return ++busy_turns_ % kBusyTurns == 0; }
   /// After an empty poll.
   [[nodiscard]] bool is_over() noexcept {
@@ -37,11 +38,11 @@ class Patience {
   }
   /// After is_over().
   [[nodiscard]] Clock::time_point now() const noexcept { return now_; }
-  /// After is_over(). Spins, then gives the processor away, then sleeps.
+  /// After is_over(). Spins, then yields the processor, then sleeps.
   void pause() noexcept;
 
  private:
-  /// Until there may be something to do.
+  /// Sleeps until there may be something to do.
   void sleep(Clock::time_point until) noexcept;
 
   ChannelState& channel_;

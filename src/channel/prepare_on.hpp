@@ -16,8 +16,8 @@ struct ChannelState;
 struct Depths {
   std::uint32_t sends;
   std::uint32_t receives;
-  std::uint32_t keepalives = 0;  ///< 1, if there is one.
-  /// With a marker for each queue.
+  std::uint32_t keepalives = 0;  ///< 1 if there is one.
+  /// Including a marker for each queue.
   [[nodiscard]] std::uint32_t slots() const noexcept { return sends + receives + 2 + keepalives; }
 };
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file A descriptor that no other process gets: closed by exec(), and closed in forked children.
+/// \file A descriptor that no other process gets: exec() closes it, and forked children do.
 ///
-/// A child that kept a connection open would hide its end from the peer, and one that kept a
-/// listening socket would hold its address. In a child `get()` is -1.
+/// If a child kept a connection open, the peer would not see its end; if it kept a listening
+/// socket, it would hold the address. In a child `get()` is -1.
 ///
-/// Threads: as an int; fork() may come at any time, from any thread.
+/// Threads: like an int; fork() may come at any time, from any thread.
 #include <utility>
 
 namespace verbatim::detail {
@@ -13,7 +13,7 @@ namespace verbatim::detail {
 class PrivateDescriptor {
  public:
   PrivateDescriptor() noexcept = default;
-  /// Takes `fd`, which is close-on-exec already; negative is none.
+  /// Takes `fd`, which must already be close-on-exec; negative means none.
   explicit PrivateDescriptor(int fd) noexcept {
     const Lock lock;
     hold(fd);
@@ -37,14 +37,14 @@ class PrivateDescriptor {
   [[nodiscard]] int get() const noexcept { return fd_; }
   [[nodiscard]] explicit operator bool() const noexcept { return fd_ >= 0; }
   void reset() noexcept;
-  /// Gives it up: from now on forked children have it too.
+  /// Releases it: from now on forked children have it too.
   [[nodiscard]] int release() noexcept {
     const Lock lock;
     return let_go();
   }
 
  private:
-  /// Held while the list changes, and while the process forks. Leaves errno alone.
+  /// Held while the list changes, and while the process forks. Does not change errno.
   struct Lock {
     Lock() noexcept;
     ~Lock();
@@ -56,7 +56,7 @@ class PrivateDescriptor {
   [[nodiscard]] int let_go() noexcept;
 
   int fd_ = -1;
-  PrivateDescriptor* next_ = nullptr;  ///< Only those that hold one are in the list.
+  PrivateDescriptor* next_ = nullptr;  ///< Only objects with a descriptor are in the list.
   PrivateDescriptor* previous_ = nullptr;
 };
 

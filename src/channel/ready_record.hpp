@@ -13,9 +13,9 @@ namespace verbatim::detail {
 /// `nonce` is the writer's own, `seen` the one in the endpoint that it connected to.
 [[nodiscard]] ReadyRecord encode_ready(std::uint64_t nonce, std::uint64_t seen) noexcept;
 
-/// Whether the record is from the peer with `peer_nonce`, and that one is connected to us, the
-/// channel with `own_nonce`. Bytes that are no such record are `malformed`; a sound record of
-/// another connection is `incompatible`. The error names the field.
+/// Checks that the record is from the peer with `peer_nonce`, and that this peer is connected to
+/// the channel with `own_nonce`. Bytes that are not such a record are `malformed`; a valid record
+/// of another connection is `incompatible`. The error names the field.
 [[nodiscard]] Result<void> check_ready(std::span<const std::byte> record, std::uint64_t own_nonce,
                                        std::uint64_t peer_nonce) noexcept;
 

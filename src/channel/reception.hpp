@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file Where a Listener's clients come in: a bounded number of handshakes, side by side.
+/// \file Where a Listener's clients arrive: a bounded number of handshakes, side by side.
 ///
-/// turn() does what can be done now and never waits; fd() is readable when there is something to
+/// turn() does what is possible now and never waits; fd() is readable when there is something to
 /// do. One epoll descriptor holds the listening socket, those of the handshakes, and a timer for
 /// the earliest deadline and for connections that nobody has taken yet.
 ///
-/// Threads: turn() takes a lock, so several may call it.
+/// Threads: turn() takes a lock, so several threads may call it.
 #include <sys/types.h>
 
 #include <chrono>
@@ -41,7 +41,7 @@ class Reception {
   [[nodiscard]] const std::string& address() const noexcept { return address_; }
 
  private:
-  /// Rises with each client, so the first in the map is the oldest.
+  /// Increases with each client, so the first in the map is the oldest.
   using GuestNumber = std::uint64_t;
 
   Reception(const ProtectionDomain& domain, ListenOptions options, PrivateDescriptor socket,
@@ -70,7 +70,7 @@ class Reception {
   PrivateDescriptor timer_{};
   std::map<GuestNumber, Handshake> guests_{};
   GuestNumber next_guest_;
-  /// Met, and not taken yet; or an error of this process.
+  /// Connections that have met and were not taken yet; or an error of this process.
   std::deque<Result<Connection>> outcomes_{};
   std::chrono::steady_clock::time_point timer_at_{};
 };

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file The receives that all channels of a completion core share, and what came into them.
+/// \file The receives that all channels of a completion core share, and the messages in them.
 ///
 /// A message finds its channel by the number of its queue pair. It stays in its slot, in the list
-/// of the channel's inbox, until somebody takes its buffer; dropped, that is posted again, 16 at a
-/// doorbell, or fewer before anybody sleeps and when few are left.
+/// of the channel's inbox, until its buffer is taken. A dropped buffer is posted again, 16 per
+/// doorbell; fewer if a thread is about to sleep, or if few receives are left.
 ///
-/// A queue pair may go while it has receives of the shared queue. So it outlives its channel until
-/// the device says that it has taken its last, or, where the device never says so, for the time of
-/// a flush. What is lost all the same is found by counting: receives are taken in the order in
-/// which they were posted, and a queue pair completes its own in that order. One that was
-/// overtaken, and that no queue pair can have any more, is posted anew.
+/// A queue pair may be destroyed while it holds receives of the shared queue. So it outlives its
+/// channel until the device reports that it has taken its last, or, if the device never reports
+/// this, for the time of a flush. Counting finds receives that are lost all the same: devices take
+/// receives in the order in which they were posted, and a queue pair completes its own in that
+/// order. A receive that was overtaken, and that no queue pair can hold any more, is posted again.
 ///
-/// On a device without shared receive queues each queue pair has receives of its own, kOwnReceives
-/// of these buffers, and a buffer that comes home is posted to one that has too few.
+/// On a device without shared receive queues each queue pair has its own receives, kOwnReceives of
+/// these buffers. A returned buffer is posted to a queue pair that has too few.
 ///
-/// Ownership: of the core's; it lives on until its last buffer is back.
-/// Threads:   that of its core. Any may drop buffers.
+/// Ownership: part of the core; lives on until its last buffer is back.
+/// Threads:   that of its core. Any thread may drop buffers.
 #include <infiniband/verbs.h>
 
 #include <atomic>
@@ -35,8 +35,8 @@
 
 namespace verbatim::detail {
 
-/// Messages of one channel that nobody has taken, and who waits for one. It lives as long as the
-/// channel, or somebody who waits.
+/// Messages of one channel that nobody has taken, and the waiters for one. Lives as long as the
+/// channel or a waiter.
 struct Inbox {
   explicit Inbox(ChannelState& of) noexcept;
   ~Inbox();
@@ -44,14 +44,14 @@ struct Inbox {
     if (--users == 0) delete this;
   }
 
-  /// For the first who waits, whose slot is returned; null: it is kept.
+  /// Gives it to the first waiter, whose slot is returned; null: it is kept.
   [[nodiscard]] Slot* put(Slot& message) noexcept;
   /// As if it had never been taken.
   void put_back(Slot& message) noexcept;
   [[nodiscard]] Slot* take_first() noexcept;
-  /// Gives back what nobody has taken.
+  /// Returns the messages that nobody has taken.
   void discard() noexcept;
-  /// No more comes: who waits is told why.
+  /// No more messages come: waiters get the reason.
   void tell_end(const Error& why) noexcept;
   /// The channel is gone.
   void leave() noexcept;
@@ -61,13 +61,14 @@ struct Inbox {
   SharedReceives& shared;
   ChannelState* channel;  ///< Null: gone.
   std::uint32_t users = 1;
-  std::uint32_t room;  ///< So many more may come.
+  std::uint32_t room;  ///< How many more may come.
   ReceiverLink waiting{};
   Slot* first = nullptr;
   Slot* last = nullptr;
-  std::uint64_t latest;  ///< The receive that its queue pair completed last; none before is its.
+  std::uint64_t
+      latest;  ///< The receive that its queue pair completed last; no earlier one is its own.
   std::uint32_t number = 0;  ///< Of its queue pair; 0: it is in no table.
-  std::uint32_t held = 0;    ///< Receives that its queue pair has, where none are shared.
+  std::uint32_t held = 0;    ///< Receives that its queue pair holds, if none are shared.
   std::optional<Error> end{};
 
  private:
@@ -78,7 +79,7 @@ struct Inbox {
     explicit Bell(Inbox& of) noexcept;
     Inbox& inbox;
     Slot slot{};
-  } bell_;  ///< Wakes all who wait.
+  } bell_;  ///< Wakes all waiters.
 };
 
 struct SharedReceives final : BufferHome {
@@ -88,22 +89,23 @@ struct SharedReceives final : BufferHome {
                                                       const ProtectionDomain& domain,
                                                       const SharedReceiveOptions& options);
 
-  /// Of one queue pair, where the device cannot share them.
+  /// For one queue pair, if the device cannot share them.
   static constexpr std::uint32_t kOwnReceives = 16;
 
-  /// A completion of one of its receives. Who is to be woken for it; null: nobody.
+  /// Files a completion of one of its receives. Returns the slot to wake; null: none.
   [[nodiscard]] Slot* take_in(Slot& slot, const ibv_wc& wc) noexcept;
-  /// The messages of that queue pair go to `inbox` from now on.
+  /// From now on messages of that queue pair go to `inbox`.
   void enrol(Inbox& inbox, QpNumber queue_pair);
   void forget(Inbox& inbox) noexcept;
-  /// Its channel is gone: it follows when it has no receive of ours any more.
+  /// Its channel is gone: the queue pair is destroyed when it holds no receive of ours any more.
   void retire(QueuePair queue_pair, const Inbox& inbox, Clock::time_point until) noexcept;
   void look_at_retired() noexcept;
-  /// The queue pair of `inbox` was destroyed, or could not be (`proven`), with what it had.
+  /// The queue pair of `inbox` was destroyed, or could not be (`proven`), with the receives it
+  /// held.
   void vanished(Inbox& inbox, bool proven) noexcept;
-  /// The queue pair of `inbox` has stopped: receives that were posted to it alone are free.
+  /// The queue pair of `inbox` has stopped: receives that were posted only to it are free.
   void reclaim(Inbox& inbox) noexcept;
-  /// Posts all that is here, and has who drops one wake the sleeper if few are left.
+  /// Posts everything that is here. If few are left, the next drop wakes the sleeper.
   void flush() noexcept;
   /// The core is gone.
   void close() noexcept;
@@ -122,8 +124,8 @@ struct SharedReceives final : BufferHome {
   struct Block final : BufferBlock {
     Block(BufferHome& of, std::span<std::byte> part, MemoryRegion registered, Slot& own) noexcept;
     Slot& slot;
-    std::uint64_t sequence = 0;  ///< The how manieth that was posted.
-    Inbox* holder = nullptr;     ///< Whose queue pair has it; null: the shared queue.
+    std::uint64_t sequence = 0;  ///< Its position in the order of posts.
+    Inbox* holder = nullptr;     ///< The inbox whose queue pair holds it; null: the shared queue.
     ibv_sge element;
     ibv_recv_wr request{};
     [[no_unique_address]] dma::Queue model{"shared receive"};
@@ -166,11 +168,11 @@ struct SharedReceives final : BufferHome {
   void take_in_failure(Inbox* inbox, const ibv_wc& wc) noexcept;
   void recover() noexcept;
 
-  std::atomic<std::uintptr_t> thread_{0};  ///< Whose drops go straight to `home_`.
+  std::atomic<std::uintptr_t> thread_{0};  ///< The thread whose drops go straight to `home_`.
   BufferBlock* home_ = nullptr;
   std::uint32_t at_home_ = 0;
   std::uint32_t posted_ = 0;  ///< With the device.
-  std::uint32_t low_ = 0;     ///< With fewer than that, each is posted at once.
+  std::uint32_t low_ = 0;     ///< With fewer than this, each is posted at once.
   std::uint32_t shift_;
   std::vector<Entry> table_;
   std::size_t entries_ = 0;
@@ -179,9 +181,9 @@ struct SharedReceives final : BufferHome {
   std::uint64_t sequence_ = 0;
   std::vector<Retired> retired_{};
   Clockwork timer_{*this};
-  /// A queue pair went without a word about its receives, which were posted up to here. 0: none.
+  /// A queue pair went without reporting its receives, which were posted up to here. 0: none.
   std::uint64_t lost_before_ = 0;
-  bool is_certain_ = true;  ///< All that went are really gone.
+  bool is_certain_ = true;  ///< All queue pairs that went are really gone.
   std::optional<Buffer> arena_{};
   const std::shared_ptr<Waker> waker_;
   ReturnedBlocks returned_{};

@@ -15,14 +15,14 @@
 
 namespace verbatim::detail {
 
-/// A call of the public interface, as everything below it sees it: its name for errors, and when
-/// it must return.
+/// A call of the public interface, as everything below it sees it: its name for errors, and when it
+/// must return.
 struct BoundedCall {
   const char* operation;  ///< Static storage.
   std::chrono::steady_clock::time_point deadline;
 };
 
-/// Now and `limit`, or the latest time that is safe to reckon with.
+/// Now plus `limit`, or the latest time that is safe to compute with.
 [[nodiscard]] std::chrono::steady_clock::time_point deadline_after(
     std::chrono::nanoseconds limit) noexcept;
 
@@ -30,7 +30,7 @@ struct HostPort {
   std::string host;  ///< A name or a numeric address; may be empty.
   std::uint16_t port = 0;
 };
-/// Anything but "host:port" with a decimal port is an `invalid_argument` that shows it.
+/// Anything but "host:port" with a decimal port is an `invalid_argument` that shows the text.
 [[nodiscard]] Result<HostPort> parse_host_port(std::string_view text, const char* operation);
 
 struct SocketAddress {
@@ -50,13 +50,13 @@ struct SocketAddress {
 /// A path that is too long for the system is `limit_exceeded`, an empty one `invalid_argument`.
 [[nodiscard]] Result<SocketAddress> parse_unix(std::string_view text, const char* operation);
 
-/// Nobody has to be asked for it.
+/// No lookup is necessary.
 [[nodiscard]] bool is_numeric(const std::string& host);
-/// At least one address, in the order in which to try them. A name that is still being looked up
-/// at the deadline is `timed_out`; the system offers no way to stop that, so it ends by itself.
+/// At least one address, in the order in which to try them. If the lookup is not finished at the
+/// deadline, it is `timed_out`; the system cannot stop a lookup, so it ends by itself.
 [[nodiscard]] Result<std::vector<SocketAddress>> resolve(const HostPort& where,
                                                          const BoundedCall& call);
-/// The same to listen on: an empty host is every address of this machine.
+/// The same for listening: an empty host is every address of this machine.
 [[nodiscard]] Result<std::vector<SocketAddress>> resolve_local(const HostPort& where,
                                                                const BoundedCall& call);
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file Who wants to be called at a certain time: a heap of entries that lie in their owners.
+/// \file Calls at certain times: a heap of entries that are embedded in their owners.
 ///
 /// An entry is in the heap at most once, and its time can change while it is there. A heap with
 /// room for all of its owners allocates nothing.
 ///
-/// Ownership: of the entries, theirs. An entry leaves the heap when it is destroyed.
+/// Ownership: owners own their entries. An entry leaves the heap when it is destroyed.
 /// Threads:   one at a time.
 #include <cstddef>
 #include <vector>
@@ -25,13 +25,13 @@ class TimerHeap {
   void make_room(std::size_t count) {
     if (count > entries_.capacity()) entries_.reserve(2 * count);
   }
-  /// Into the heap, or to another place in it. kNever: out of it.
+  /// Adds it, or changes its time. kNever: removes it.
   void set(Timer& timer, Nanoseconds when);
   void remove(Timer& timer) noexcept;
   [[nodiscard]] Nanoseconds first() const noexcept {
     return entries_.empty() ? kNever : entries_.front()->when;
   }
-  /// Takes out the first one if its time has come; null otherwise.
+  /// Removes and returns the first one if its time has come; null otherwise.
   [[nodiscard]] Timer* take_due(Nanoseconds now) noexcept;
 
  private:

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file Ends the sleep of a thread: of one that waits on a channel, or of a Reactor.
+/// \file Ends the sleep of a thread that waits on a channel, or of a Reactor.
 ///
-/// Threads: any may wake; the one that sleeps clears.
+/// Threads: any thread may wake; the sleeping one clears.
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -16,7 +16,7 @@ namespace verbatim::detail {
 struct Waker {
   /// -1 if the system has none left: a sleeper then looks after at most Patience::kNap.
   const FileDescriptor file{eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
-  /// One of the channels of a Reactor was interrupted; told before it is woken.
+  /// One of the channels of a Reactor was interrupted; set before the wake-up.
   std::atomic<bool> interrupted{false};
 
   [[nodiscard]] int fd() const noexcept { return file.get(); }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file The executor of barriers: walks the steps of a schedule, and keeps its place while it
-/// waits.
+/// \file The executor of barriers: walks through the steps of a schedule, and keeps its place while
+/// it waits.
 ///
-/// barrier.cpp makes barriers and takes steps; barrier_wait.cpp has what happens when the steps do
-/// not follow each other at once, barrier_missing.cpp finds out who has not come.
+/// barrier.cpp creates barriers and takes steps. barrier_wait.cpp handles the case that steps do
+/// not follow each other at once. barrier_missing.cpp finds out who has not come.
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -31,7 +31,7 @@ class BarrierState {
   BarrierState& operator=(const BarrierState&) = delete;
   ~BarrierState();
 
-  /// The steps; `not_ready` or `incompatible` if a peer cannot be notified.
+  /// Makes the steps; `not_ready` or `incompatible` if a peer cannot be notified.
   [[nodiscard]] Result<void> plan();
 
   [[nodiscard]] Result<void> arrive(BarrierOptions options, Deadline deadline);
@@ -45,13 +45,13 @@ class BarrierState {
   enum class Stage : std::uint8_t { idle, entered, failed };
   enum class Progress : std::uint8_t { done, waiting, failed };
 
-  /// A step, with all that it needs.
+  /// A step, with everything it needs.
   struct Move {
     bool notify;
     Rank rank;
     GroupPeer* peer;
     std::uint64_t* word;               ///< In `outgoing`.
-    std::optional<Write<1>> notice{};  ///< Of a step that notifies.
+    std::optional<Write<1>> notice{};  ///< For a step that notifies.
   };
 
   /// A channel has failed.
@@ -59,18 +59,18 @@ class BarrierState {
     Rank rank;
     Error error;
     Clock::time_point since;
-    bool was_told = false;  ///< To the session.
+    bool was_told = false;  ///< Whether the session was told.
   };
 
   // barrier.cpp
-  /// Why nothing can be done with it at all.
+  /// Why it cannot be used at all.
   [[nodiscard]] std::optional<Error> unusable() const noexcept;
   [[nodiscard]] Result<void> may_enter() const;
   [[nodiscard]] Result<void> fence(Deadline deadline);
-  /// As far as it goes without waiting.
+  /// Goes as far as possible without waiting.
   [[nodiscard]] Progress advance() noexcept;
   [[nodiscard]] Progress notify(const Move& move) noexcept;
-  /// What there is of the notice that this move awaits.
+  /// The state of the notice that this move waits for.
   [[nodiscard]] Seen seen_of(const Move& move) const noexcept {
     const std::uint64_t wanted = make_flag(generation_, tag_, move.peer->awaited + 1);
     return compare(in_memory(group_.slots.load_acquire<std::uint64_t>(kSlotBytes * move.rank)),
@@ -83,24 +83,24 @@ class BarrierState {
 
   // barrier_wait.cpp
   [[nodiscard]] BarrierResult wait_long(Deadline deadline);
-  /// Takes completions, and looks after channels that have failed.
+  /// Takes completions, and handles channels that have failed.
   void look_after_channels(Clock::time_point now) noexcept;
   VERBATIM_COLD void suspect(Rank rank, const Error& error, Clock::time_point now) noexcept;
-  /// Whether there is something left to do with it: its notice has not come, or it has not got
-  /// ours.
+  /// Whether work with this rank is left: its notice has not come, or ours was not sent to it.
   [[nodiscard]] bool needs(Rank rank) const noexcept;
   [[nodiscard]] bool has_left(Rank rank) const;
-  /// It was through the barrier when it closed its channel: that is no failure of ours.
+  /// The rank had finished the barrier when it closed its channel: no failure for us.
   [[nodiscard]] bool is_through(const Suspicion& suspicion) const;
-  /// What the loss of a member is told as: of the first that is gone without a word, else of the
-  /// first that has left before its part was done, else of the first that has left.
+  /// The error for the loss of a member: that of the first one lost, else of the first that left
+  /// before it had done its part, else of the first that left.
   [[nodiscard]] std::optional<Error> gone_member() const;
-  /// Fails if a member is gone; if it has left, when it has not done its part before.
+  /// Fails if a member is lost. If a member has left, fails if it had not done its part before.
   void heed_departures();
-  /// Somebody has left, and those that we wait for may have missed it: fails if it failed them.
+  /// A member has left. Asks the ranks that we wait for whether it made their barrier fail, and
+  /// then fails, too.
   void ask_who_failed();
-  /// A transport error waits for the session's word, which tells more; without one it is the
-  /// failure.
+  /// A transport error waits for the session's verdict, which says more. Without a verdict it is
+  /// the failure.
   void heed_suspicion(Clock::time_point now, Clock::time_point end);
 
   // barrier_missing.cpp
@@ -111,7 +111,7 @@ class BarrierState {
   [[nodiscard]] BarrierError late() const;
 
   const std::shared_ptr<GroupLife> life_;
-  Group& group_;  ///< While life_ says so.
+  Group& group_;  ///< Valid while life_ says so.
   const std::uint32_t generation_;
   const std::vector<Rank> ranks_;
   const BarrierAlgorithm algorithm_;
@@ -119,15 +119,15 @@ class BarrierState {
   std::vector<Move> moves_{};
 
   Stage stage_ = Stage::idle;
-  std::size_t next_ = 0;  ///< Move.
+  std::size_t next_ = 0;  ///< Index of the next Move.
   BarrierState* next_open_ = nullptr;
-  Error failure_{};  ///< Of a failed one.
+  Error failure_{};  ///< Set if failed.
 
-  // Of a barrier that takes long.
+  // For a barrier that takes long.
   std::optional<Suspicion> suspicion_{};
-  std::uint32_t changes_ = 0;       ///< That were looked at.
-  std::optional<Error> gone_{};     ///< A member has left in order,
-  Clock::time_point gone_since_{};  ///< and since then nobody was asked who missed it.
+  std::uint32_t changes_ = 0;       ///< The changes that were looked at.
+  std::optional<Error> gone_{};     ///< A member has left properly.
+  Clock::time_point gone_since_{};  ///< When we heard of it, or last asked who failed.
   bool is_reported_ = false;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file Where a coordinator can be reached, as text.
+/// \file Addresses of a coordinator, as text.
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -13,20 +13,20 @@ namespace verbatim::detail {
 /// "node-a:7000", "[fe80::1]:7000".
 [[nodiscard]] std::string host_and_port(const std::string& host, std::uint16_t port);
 
-/// "localhost", or a numeric address that does not leave the machine. No other name: somebody else
-/// decides what that stands for.
+/// "localhost", or a numeric address that does not leave the machine. No other name counts, because
+/// the name service decides what it stands for.
 [[nodiscard]] bool is_loopback_host(const std::string& host);
 /// Any address of this machine: "", "0.0.0.0", "::".
 [[nodiscard]] bool is_wildcard(const std::string& host);
 
-/// Every one of the list (separated by commas) is "host:port", and not port 0; `invalid_argument`
-/// of `field` for the first that is not. Without a secret each has to be loopback, else
-/// `permission_denied`.
+/// Every entry of the list (separated by commas) must be "host:port", and not port 0; else
+/// `invalid_argument` of `field` for the first that is not. Without a secret each must be loopback,
+/// else `permission_denied`.
 [[nodiscard]] Result<void> check_coordinators(std::string_view list, bool has_secret,
                                               const char* operation, const char* field);
 
-/// The addresses of this machine that others can reach, IPv4 first, as hosts. No loopback, and none
-/// that means something on its own link only.
+/// The addresses of this machine that others can reach, IPv4 first, as hosts. No loopback, and no
+/// link-local ones.
 [[nodiscard]] std::vector<std::string> own_addresses();
 
 /// The same text for two processes that share a loopback interface, and for no others.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file The job's secret, where the environment has one.
+/// \file The job's secret, if the environment has one.
 #include <optional>
 
 #include "verbatim/base/error.hpp"
@@ -8,8 +8,8 @@
 
 namespace verbatim::detail {
 
-/// VERBATIM_SECRET or VERBATIM_SECRET_FILE; nothing if neither is set. The error of a bad one names
-/// the variable, and never what it says.
+/// VERBATIM_SECRET or VERBATIM_SECRET_FILE; nothing if neither is set. The error for a bad one
+/// names the variable, and never its value.
 [[nodiscard]] Result<std::optional<Secret>> secret_of_environment(const char* operation);
 
 }  // namespace verbatim::detail

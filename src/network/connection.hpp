@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file A session's socket in an event loop: frames in, frames out, and its end once.
+/// \file A session's socket in an event loop: frames in, frames out, and one notification of its
+/// end.
 ///
-/// Nothing waits for the peer: what it does not read is kept, up to a bound; then the connection
-/// has failed. All calls come from the loop's thread.
+/// Nothing waits for the peer. What it does not read is kept, up to a bound; beyond that the
+/// connection has failed. All calls come from the loop's thread.
 #include <asio/io_context.hpp>
 #include <asio/posix/stream_descriptor.hpp>
 #include <atomic>
@@ -22,15 +23,15 @@ namespace verbatim::detail {
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
   using Clock = std::chrono::steady_clock;
-  /// Two of the largest frames, and all that is small.
+  /// Two of the largest frames, and everything small.
   static constexpr std::size_t kMaxWaiting = 3 * kMaxFrameCiphertext;
 
   class Owner {
    public:
     /// May close the connection.
     virtual void received(Connection& connection, std::span<const std::byte> plaintext) = 0;
-    /// It is closed already. `closed` if the peer did it, `limit_exceeded` if it reads too slowly,
-    /// or what SecureStream says. Called from the loop, never from within another call.
+    /// It is already closed. `closed` if the peer closed it, `limit_exceeded` if it reads too
+    /// slowly, or the error of SecureStream. Called from the loop, never from within another call.
     virtual void ended(Connection& connection, const Error& why) = 0;
 
    protected:
@@ -43,14 +44,14 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
-  /// Begins to read, with what the stream has already.
+  /// Begins to read, with what the stream already has.
   void start();
   void send(std::span<const std::byte> plaintext);
   /// Reads what has come, now.
   void look();
-  /// Sends what waits, then ends; what still comes is thrown away. The owner hears of the end.
+  /// Sends what is queued, then ends; discards what still comes. The owner is notified of the end.
   void finish();
-  /// At once, and without a word to the owner.
+  /// At once, without notifying the owner.
   void close();
 
   [[nodiscard]] bool is_open() const noexcept { return static_cast<bool>(socket_); }
@@ -58,7 +59,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   [[nodiscard]] int socket() const noexcept { return socket_.get(); }
   [[nodiscard]] SecureStream& stream() noexcept { return stream_; }
   [[nodiscard]] Clock::time_point last_heard() const noexcept { return last_heard_; }
-  /// As if it had been heard so much later: for time in which nobody looked.
+  /// Moves the time of the last input forward: for a time in which nobody looked.
   void excuse(Clock::duration time) noexcept { last_heard_ += time; }
   /// Both ways. Any thread.
   [[nodiscard]] std::uint64_t bytes() const noexcept {
@@ -79,7 +80,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   SecureStream stream_;
   Owner& owner_;
   std::uint64_t id_;
-  std::size_t sent_ = 0;  ///< Of the stream's outgoing bytes.
+  std::size_t sent_ = 0;  ///< How many of the stream's outgoing bytes.
   bool writing_ = false;
   bool finishing_ = false;
   bool failing_ = false;

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file The coordinator's thread: accepts, times out, keeps the strangers off the ranks.
+/// \file The coordinator's thread: accepts clients, times them out, keeps strangers away from the
+/// ranks.
 ///
-/// Strangers are clients that have proved nothing: they have handshake_timeout in all, and of too
-/// many the oldest goes, so that nobody who knows the secret waits for those who do not.
+/// Strangers are clients that are not authenticated. They have handshake_timeout in total, and if
+/// there are too many the oldest is dropped. A client that knows the secret thus never waits for
+/// those that do not.
 #include <asio/io_context.hpp>
 #include <asio/posix/stream_descriptor.hpp>
 #include <asio/steady_timer.hpp>
@@ -28,7 +30,7 @@ class CoordinatorLoop final : Connection::Owner, MembershipOutput {
   using Clock = std::chrono::steady_clock;
   CoordinatorLoop(const CoordinatorOptions& options, PrivateDescriptor listener,
                   std::string address, std::uint16_t port);
-  /// Ends the thread; gives those who were told farewell a second to go.
+  /// Ends the thread; gives clients that got a farewell a second to go.
   ~CoordinatorLoop();
   CoordinatorLoop(const CoordinatorLoop&) = delete;
   CoordinatorLoop& operator=(const CoordinatorLoop&) = delete;
@@ -46,7 +48,7 @@ class CoordinatorLoop final : Connection::Owner, MembershipOutput {
     std::shared_ptr<Connection> connection;
     std::string address;
     Clock::time_point since;
-    bool closing = false;  ///< All was said; it is to go.
+    bool closing = false;  ///< Everything was sent; it is about to close.
   };
   using Clients = std::map<ClientId, Client>;
 
@@ -87,7 +89,7 @@ class CoordinatorLoop final : Connection::Owner, MembershipOutput {
   Clients clients_{};
   std::set<ClientId> strangers_{};  ///< The oldest first.
   Membership membership_;
-  bool paused_ = false;  ///< There are no descriptors for more clients.
+  bool paused_ = false;  ///< No descriptors are left for more clients.
   bool ended_ = false;
   std::thread thread_{};
 };

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file What all barriers of one rank share: channels, slots, and how many notices went each way.
+/// \file What all barriers of one rank share: channels, slots, and the number of notices each way.
 ///
-/// Ownership: who makes the group owns it, and the channels; the channels go first, or are ended.
-///            A barrier whose group is gone is `closed`.
+/// Ownership: the creator owns the group and the channels; the channels are destroyed first, or
+/// have
+///            ended. A barrier whose group is gone is `closed`.
 /// Threads:   those of its channels: one at a time.
 #include <chrono>
 #include <cstddef>
@@ -25,18 +26,18 @@ namespace verbatim::detail {
 class BarrierState;
 struct Group;
 
-/// A cache line for each rank: what one writes disturbs no other.
+/// A cache line for each rank, so that writes of different ranks do not disturb each other.
 inline constexpr std::size_t kSlotBytes = 64;
 
 struct GroupPeer {
   Channel* channel = nullptr;  ///< Null: not connected.
-  RemoteMemoryRegion slots{};  ///< All that the peer has; ours is at kSlotBytes * our rank.
-  std::uint64_t sent = 0;      ///< Notices to it, of all barriers.
-  std::uint64_t awaited = 0;   ///< Notices of it that were waited for.
-  bool out_of_step = false;    ///< A barrier with it failed: the counts mean nothing any more.
+  RemoteMemoryRegion slots{};  ///< All slots of the peer; ours is at kSlotBytes * our rank.
+  std::uint64_t sent = 0;      ///< Notices to it, for all barriers.
+  std::uint64_t awaited = 0;   ///< Notices from it that were waited for.
+  bool out_of_step = false;    ///< A barrier with it failed: the counts are no longer meaningful.
 };
 
-/// Outlives the group, for barriers that do so.
+/// Outlives the group, for barriers that do.
 struct GroupLife {
   Group* group;
 };
@@ -51,7 +52,7 @@ struct Group {
   Group& operator=(const Group&) = delete;
   ~Group();
 
-  /// After a regroup, before anybody is told to go on: barriers of before are `stale`.
+  /// After a regroup, before ranks go on: older barriers become `stale`.
   void begin_generation(std::uint32_t number);
 
   const Rank rank;
@@ -59,20 +60,20 @@ struct Group {
   std::uint32_t generation = 1;
   std::vector<Member> members{};  ///< By rank.
   std::vector<GroupPeer> peers;   ///< By rank.
-  SharedRegion slots;             ///< Slot p is written by rank p only.
-  Buffer outgoing;                ///< What the slots of the others are to hold.
+  SharedRegion slots;             ///< Only rank p writes slot p.
+  Buffer outgoing;                ///< What the slots at the others should hold.
   Reactor* reactor;
-  SessionView* session = nullptr;  ///< Null: nobody tells of losses.
-  bool oversubscribed = false;     ///< A host has more ranks than processors: nobody spins.
-  std::chrono::nanoseconds timeout = std::chrono::seconds{10};  ///< Of calls without a deadline.
+  SessionView* session = nullptr;  ///< Null: nobody reports losses.
+  bool oversubscribed = false;     ///< A host has more ranks than processors: do not spin.
+  std::chrono::nanoseconds timeout = std::chrono::seconds{10};  ///< For calls without a deadline.
   std::chrono::nanoseconds detect = std::chrono::seconds{5};    ///< The session's.
 
-  // Of the barriers.
-  const std::shared_ptr<CompletionCore> core;  ///< Of the reactor.
+  // For the barriers.
+  const std::shared_ptr<CompletionCore> core;  ///< That of the reactor.
   const std::shared_ptr<GroupLife> life;
-  BarrierState* open = nullptr;  ///< Those that are not over, in a list.
-  bool is_out_of_step = false;   ///< Some of the peers are,
-  Error why_out_of_step{};       ///< because the first barrier that failed did so with this.
+  BarrierState* open = nullptr;  ///< A list of those that are not over.
+  bool is_out_of_step = false;   ///< Some peers are,
+  Error why_out_of_step{};       ///< and this is the error of the first barrier that failed.
 };
 
 }  // namespace verbatim::detail

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file The first bytes of a session, in the clear, and the keys that follow from them.
+/// \file The first bytes of a session, unencrypted, and the keys derived from them.
 ///
 ///     "VBN1"  version:16  zero:16  job:128  nonce:256          56 bytes, both ways
 ///
-/// A hello of another version is understood as far as its version.
+/// Of a hello with another version, only the version is understood.
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -28,7 +28,7 @@ struct Hello {
   JobId job{};
   Nonce nonce{};
 };
-/// Of this version, with a new nonce.
+/// With this version and a new nonce.
 [[nodiscard]] Hello new_hello(const JobId& job);
 [[nodiscard]] std::array<std::byte, kHelloBytes> encode(const Hello& hello) noexcept;
 /// `malformed` with field "magic", or `incompatible` with field "version".

@@ -6,7 +6,7 @@
 namespace verbatim::detail {
 
 struct HostInfo {
-  std::uint64_t high = 0;  ///< 128 bits that are the same for all processes until it boots again.
+  std::uint64_t high = 0;  ///< 128 bits that are the same for all processes until the next boot.
   std::uint64_t low = 0;
   std::uint16_t processors = 1;
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file Whether an address is this machine's loopback, which nobody else can reach.
+/// \file Whether an address is this machine's loopback, which no other machine can reach.
 #include "channel/socket_address.hpp"
 
 namespace verbatim::detail {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file What the coordinator knows and decides, without sockets, threads or time: who sits on
-/// which rank, what they are gathering, who is gone. Every verdict is made here, in one order.
+/// \file What the coordinator knows and decides, without sockets, threads or time: who holds which
+/// rank, what they are gathering, who is gone. Every decision is made here, in one order.
 ///
-/// A client is a number that the caller chose. It is authentic (it knows the secret), yet what it
-/// says may be wrong: then handle() fails, and the caller ends it.
+/// A client is a number that the caller chose. It is authentic (it knows the secret), but what it
+/// sends may be wrong: then handle() fails, and the caller ends the client.
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -24,13 +24,13 @@ namespace verbatim::detail {
 
 using ClientId = std::uint64_t;
 
-/// What Membership wants done. Neither call may come back into it before it has returned.
+/// What Membership wants done. Neither call may re-enter it before it has returned.
 class MembershipOutput {
  public:
   virtual void send(ClientId client, Bytes plaintext) = 0;
-  /// Its end of the connection is to be closed when all was sent. It is not reported as ended.
+  /// Close the connection when everything was sent. Do not report it as ended.
   virtual void close(ClientId client) = 0;
-  /// tell_departures() is to be called in a moment.
+  /// Call tell_departures() in a moment.
   virtual void call_soon() = 0;
 
  protected:
@@ -41,29 +41,29 @@ class Membership {
  public:
   Membership(Rank world, std::uint32_t detect_ms, MembershipOutput& output);
 
-  /// A frame of a client. An error: the client broke the protocol, and has to be ended().
+  /// Handles a frame of a client. An error: the client broke the protocol, and must be ended().
   [[nodiscard]] Result<void> handle(ClientId client, std::span<const std::byte> plaintext);
-  /// The client is gone, or counts as gone. Nothing is said to it after this.
+  /// The client is gone, or counts as gone. Nothing is sent to it after this.
   void ended(ClientId client, Departed why);
-  /// The process of a rank has ended, whether it had come or not.
+  /// The process of a rank has ended, whether it had joined or not.
   void never_comes(Rank rank);
-  /// Of those who have left. A loss is told at once; of many who leave at about the same time
-  /// everybody hears in a few messages, not in one for each of them.
+  /// Sends what is known of ranks that have left. A loss is sent at once. When many ranks leave at
+  /// about the same time, the others get a few messages, not one for each.
   void tell_departures();
-  /// The coordinator ends. Those who wait until all are there hear for whom it waited in vain; true
-  /// if there was somebody to tell.
+  /// The coordinator ends. Tells the clients that wait for the first generation which rank did not
+  /// come; true if there were any.
   [[nodiscard]] bool give_up_forming();
-  /// Somebody was lost before all were there, and not everybody who may still come knows it.
+  /// A rank was lost before all were there, and a rank that may still come does not know it.
   [[nodiscard]] bool owes_the_loss() const noexcept;
-  /// Who sits on that rank now, if somebody does.
+  /// The client that holds the rank now, if any.
   [[nodiscard]] std::optional<ClientId> holder(Rank rank) const noexcept;
-  /// Nobody takes part any more, and all who left were told so.
+  /// No rank takes part any more, and all that left were told so.
   [[nodiscard]] bool is_over() const noexcept;
   [[nodiscard]] std::uint32_t generation() const noexcept { return generation_; }
 
  private:
   struct Seat {
-    std::optional<ClientId> client{};  ///< None: not there yet, gone, or left.
+    std::optional<ClientId> client{};  ///< None: not there yet, lost, or left.
     Member member{};
     bool regroups = false;
   };
@@ -101,16 +101,17 @@ class Membership {
   Rank world_;
   std::uint32_t detect_ms_;
   MembershipOutput& output_;
-  std::uint32_t generation_ = 0;  ///< 0: not everybody has been there yet.
+  std::uint32_t generation_ = 0;  ///< 0: not all ranks have been there yet.
   std::optional<std::uint8_t> algorithm_{};
   std::vector<Seat> seats_;                       ///< By rank.
-  std::unordered_map<ClientId, Place> places_{};  ///< Of everybody who has joined.
+  std::unordered_map<ClientId, Place> places_{};  ///< Of all clients that have joined.
   std::map<Rank, std::pair<ClientId, JoinMessage>> lobby_{};
-  /// Before everybody was there, and not come back. In this order: the first one is the reason.
+  /// Lost before all ranks were there, and not replaced. In this order: the first one is the
+  /// reason.
   std::vector<Departure> lost_early_{};
-  std::set<Rank> heard_early_{};  ///< Who was told of that.
-  std::set<Rank> gave_up_{};      ///< Who was there, and did not wait for the others any longer.
-  std::vector<Departure> untold_{};  ///< Those who have left, and nobody was told.
+  std::set<Rank> heard_early_{};     ///< The ranks that were told of it.
+  std::set<Rank> gave_up_{};         ///< The ranks that stopped waiting for the others.
+  std::vector<Departure> untold_{};  ///< Ranks that have left; not told yet.
   Round round_;
   OfferBook offers_;
 };

@@ -2,9 +2,9 @@
 #pragma once
 /// \file What ranks and the coordinator say to each other: the plaintext of a frame is kind:8 body.
 ///
-/// Decoders trust nothing: never a read beyond the body, no allocation that the body's own length
-/// does not justify, and bytes behind the last field are `malformed`. docs/network_protocol.md has
-/// the same as a table.
+/// Decoders trust nothing: they never read beyond the body, make no allocation that the body's own
+/// length does not justify, and treat bytes after the last field as `malformed`.
+/// docs/network_protocol.md has the same as a table.
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -40,20 +40,21 @@ enum class MessageKind : std::uint8_t {
 };
 inline constexpr auto kLastMessageKind = MessageKind::farewell;
 
-/// So large that a world of this size fits the frames that are about all of it.
+/// Messages about a world of this size fit into a frame.
 inline constexpr Rank kMaxWorld = 16384;
-inline constexpr std::size_t kMaxRecordBytes = 512;  ///< A member's, and the common part of offers.
-inline constexpr std::size_t kMaxOwnBytes = 256;     ///< Of an offer, for one peer.
+inline constexpr std::size_t kMaxRecordBytes =
+    512;  ///< A member's record, and the common part of offers.
+inline constexpr std::size_t kMaxOwnBytes = 256;  ///< The part of an offer for one peer.
 static_assert(std::size_t{kMaxWorld} * (8 + kMaxRecordBytes + kMaxOwnBytes) < kMaxPlaintext - 64);
 static_assert(std::size_t{kMaxWorld} * (21 + kMaxRecordBytes) < kMaxPlaintext - 64);
 inline constexpr std::size_t kMaxStateBytes = 256;
-/// Of all that one exchange() brings together; room is left for what surrounds it in the frame.
+/// All records of one exchange() together; leaves room for the rest of the frame.
 inline constexpr std::size_t kMaxExchangeBytes = std::size_t{15} << 20;
 inline constexpr std::size_t kMaxNamedMissing = 16;
 
 using Bytes = std::vector<std::byte>;
 
-/// A call of the Exchanger that others take part in.
+/// A call of the Exchanger in which others take part.
 enum class Call : std::uint8_t {
   join = 0,
   exchange = 1,
@@ -77,7 +78,7 @@ struct JoinMessage {
 
 struct WelcomeMessage {
   static constexpr auto kKind = MessageKind::welcome;
-  std::uint32_t detect_ms = 0;  ///< A rank silent so long is lost.
+  std::uint32_t detect_ms = 0;  ///< After this much silence a rank is lost.
 };
 
 enum class RefusedField : std::uint8_t {
@@ -97,7 +98,7 @@ struct RefusedMessage {
 struct MembersMessage {
   static constexpr auto kKind = MessageKind::members;
   std::uint32_t generation = 0;
-  std::vector<Member> members{};  ///< By rank, all of the world.
+  std::vector<Member> members{};  ///< By rank, for the whole world.
 };
 
 /// A rank's part of an exchange() or meet().
@@ -114,9 +115,9 @@ struct GatheredMessage {
 };
 
 enum class FailedWhy : std::uint8_t {
-  departed = 0,   ///< `rank` went, and `departed` says how.
+  departed = 0,   ///< `rank` is gone, and `departed` says how.
   too_large = 1,  ///< `value` bytes.
-  mismatch = 2,   ///< `rank` called something else.
+  mismatch = 2,   ///< `rank` made another call.
 };
 inline constexpr auto kLastFailedWhy = FailedWhy::mismatch;
 struct FailedMessage {
@@ -150,13 +151,13 @@ struct DepartedMessage {
   static constexpr auto kKind = MessageKind::departed;
   std::vector<Departure> departures{};
 };
-/// To the coordinator: of whom. From it: who asks.
+/// To the coordinator: the rank to ask. From it: the rank that asks.
 struct AskMessage {
   static constexpr auto kKind = MessageKind::ask;
   Rank rank = 0;
   std::uint32_t token = 0;
 };
-/// To the coordinator: for whom. From it: whose it is.
+/// To the coordinator: the rank to answer. From it: the rank that answers.
 struct StateMessage {
   static constexpr auto kKind = MessageKind::state;
   Rank rank = 0;
@@ -165,7 +166,7 @@ struct StateMessage {
 };
 struct RegroupMessage {
   static constexpr auto kKind = MessageKind::regroup;
-  std::uint32_t generation = 0;  ///< That it ends.
+  std::uint32_t generation = 0;  ///< The generation that it ends.
   Bytes record{};
 };
 struct WhoIsMissingMessage {
@@ -207,9 +208,9 @@ struct FarewellMessage {
 [[nodiscard]] Bytes encode(const ByeMessage& message);
 [[nodiscard]] Bytes encode(const FarewellMessage& message);
 
-/// Of a plaintext; `malformed` with field "kind" if it has none that is known.
+/// The kind of a plaintext; `malformed` with field "kind" if it is unknown.
 [[nodiscard]] Result<MessageKind> kind_of(std::span<const std::byte> plaintext) noexcept;
-/// The body, as the Message that the kind says it is. For each of the messages above.
+/// The body, as the Message for its kind. For each of the messages above.
 template <class Message>
 [[nodiscard]] Result<Message> decode(std::span<const std::byte> body);
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file All of a Node: what it has joined, whom it is connected to, and who has gone.
+/// \file All of a Node: what it has joined, which ranks it is connected to, and which have gone.
 ///
-/// Threads: one at a time, but for PeerNews, which the session's thread tells.
+/// Threads: one at a time, except PeerNews, which the session's thread calls.
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -26,17 +26,16 @@ namespace verbatim::detail {
 /// `peer_closed` for a rank that left, else `peer_lost`.
 [[nodiscard]] Error error_of(const Departure& departure) noexcept;
 
-/// Ends the channels to those who have gone, wherever their users are. Shared with the session's
-/// thread.
+/// Ends the channels to departed ranks, wherever their users are. Shared with the session's thread.
 class PeerNews {
  public:
   explicit PeerNews(Rank own, Rank world) : own_(own), channels_(world) {}
 
-  /// From now on; also if the peer has gone already.
+  /// From now on; also if the peer has already gone.
   void watch(Rank rank, const Canceller& channel);
   void forget(Rank rank);
   void tell(const Departure& departure);
-  /// What was told belongs to a generation that is over.
+  /// Earlier news belongs to a generation that is over.
   void begin_generation();
 
  private:
@@ -48,7 +47,7 @@ class PeerNews {
   std::vector<Departure> told_{};
 };
 
-/// Counts the time of one call down over its steps.
+/// Counts down the time of one call over its steps.
 class TimeLeft {
  public:
   explicit TimeLeft(Timeout limit) noexcept : end_(deadline_after(limit)) {}
@@ -65,7 +64,7 @@ struct NodeState {
   NodeState& operator=(const NodeState&) = delete;
   ~NodeState();
 
-  /// With everybody, and connects.
+  /// Joins with all ranks, and connects.
   [[nodiscard]] Result<void> join(const Identity& identity);
   [[nodiscard]] Result<void> connect(std::span<const Rank> ranks, Timeout limit);
   [[nodiscard]] Result<void> regroup(Timeout limit);
@@ -76,9 +75,10 @@ struct NodeState {
   const ProtectionDomain domain;
   const NodeOptions options;
   const std::shared_ptr<Coordinator> hosted;
-  const std::shared_ptr<const void> launcher;  ///< It hears of our end when all else has ended.
+  const std::shared_ptr<const void>
+      launcher;  ///< Learns of our end when everything else has ended.
   Reactor reactor;
-  // The channels go before the memory that their peers write.
+  // The channels are destroyed before the memory that their peers write.
   std::unique_ptr<Group> group;
   std::shared_ptr<PeerNews> news;
   MultiChannel multi;
@@ -90,17 +90,17 @@ struct NodeState {
  private:
   [[nodiscard]] std::vector<std::byte> record() const;
   [[nodiscard]] Error reason_of(const Error& error) const;
-  /// A generation of the group, of which the session knows.
+  /// Begins a generation of the group that the session already has.
   [[nodiscard]] Result<void> begin(const TimeLeft& left);
   /// After the session has begun a generation.
   [[nodiscard]] Result<void> take_members();
-  /// Whom the options say.
+  /// The ranks that the options name.
   [[nodiscard]] std::vector<Rank> wanted() const;
-  /// Makes and connects channels; the peers do the same. Does not know when they have.
+  /// Creates and connects channels; the peers do the same. Does not know when they have finished.
   [[nodiscard]] Result<void> connect_to(std::span<const Rank> ranks, const TimeLeft& left);
   [[nodiscard]] Result<void> reconnect(const TimeLeft& left);
   void disconnect(Rank rank) noexcept;
-  /// Which of ours are on their way to those that are still there.
+  /// Waits for sends in flight to ranks that are still there.
   void finish_sends(const TimeLeft& left) noexcept;
 };
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file Offers between pairs of ranks: kept until the other has offered as well.
+/// \file Offers between pairs of ranks: kept until the other has made an offer as well.
 ///
-/// A rank's offer() names peers, and is answered when each of them has offered to it: with the
-/// oldest offer of each that it has not had. Between two ranks the first offer meets the first, the
-/// second the second.
+/// A rank's offer() names peers. It is answered when each of them has made an offer to it, with the
+/// oldest offer of each that it has not received yet. Between two ranks the first offer meets the
+/// first, the second meets the second.
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -27,11 +27,11 @@ class OfferBook {
   };
 
   void reset(Rank world);
-  /// An error: the rank has an offer() open, or names a rank twice or one that cannot be.
+  /// An error: the rank has an offer() open, or names a rank twice or an impossible one.
   [[nodiscard]] Result<void> offer(Rank rank, OfferMessage&& message);
   void departed(const Departure& departure);
   [[nodiscard]] std::vector<Answer> take_answers() { return std::exchange(answers_, {}); }
-  /// Whom this rank waits for.
+  /// The ranks that this rank waits for.
   [[nodiscard]] std::vector<Rank> missing(Rank rank) const;
 
  private:
@@ -42,11 +42,11 @@ class OfferBook {
   struct Open {
     std::uint32_t sequence = 0;
     std::vector<Rank> peers{};
-    std::set<Rank> awaited{};  ///< Those that have not offered yet.
+    std::set<Rank> awaited{};  ///< Those that have not made an offer yet.
   };
   struct Desk {
     std::optional<Open> open{};
-    std::map<Rank, std::deque<Offer>> offered{};  ///< To this rank, by whom.
+    std::map<Rank, std::deque<Offer>> offered{};  ///< Offers to this rank, by sender.
     std::optional<Departure> departed{};
   };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file The little that we ask of PMIx, the launchers' interface: who am I, and one text of one
-/// rank for all others. The library is loaded at run time, where there is a server to talk to.
+/// \file The small part of PMIx, the launchers' interface, that we use: the own rank, and one text
+/// that one rank publishes to all others. The library is loaded at run time, if there is a server.
 #include <sys/types.h>
 
 #include <chrono>
@@ -13,13 +13,13 @@
 
 namespace verbatim::detail {
 
-/// From PMIx_Init to PMIx_Finalize. A process that ends without the latter is taken for one that
-/// failed, and its job is killed. A forked child is not the process, and finalizes nothing.
+/// From PMIx_Init to PMIx_Finalize. If a process exits without the latter, the launcher counts it
+/// as failed and kills its job. A forked child is not that process, and finalizes nothing.
 class PmixClient {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// `not_found` where this process has no PMIx server, or there is no libpmix.so.2.
+  /// `not_found` if this process has no PMIx server, or there is no libpmix.so.2.
   [[nodiscard]] static Result<std::shared_ptr<PmixClient>> open(Clock::time_point deadline);
   PmixClient(const PmixClient&) = delete;
   PmixClient& operator=(const PmixClient&) = delete;
@@ -29,10 +29,10 @@ class PmixClient {
   [[nodiscard]] Rank world() const noexcept { return world_; }
   [[nodiscard]] const std::string& job() const noexcept { return job_; }
 
-  /// What fetch() of our rank gives to all.
+  /// What fetch() of our rank returns to all.
   [[nodiscard]] Result<void> publish(std::string text);
-  /// Waits until the rank has published. Without a fence: one rank that never comes would hold
-  /// everybody there, and nobody could tell which it is.
+  /// Waits until the rank has published. There is no fence: a rank that never comes would block
+  /// all others there, and none of them could name it.
   [[nodiscard]] Result<std::string> fetch(Rank rank, Clock::time_point deadline);
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file What rank 0 tells all others through PMIx: where its coordinator is, and the secret.
+/// \file What rank 0 publishes through PMIx: the addresses of its coordinator, and the secret.
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -20,12 +20,12 @@ struct PmixCard {
 };
 
 [[nodiscard]] std::string to_json(const PmixCard& card);
-/// Whatever is wrong with it: `malformed`, or `incompatible` for another version. No error shows
-/// the secret.
+/// Anything wrong with it is `malformed`, or `incompatible` for another version. No error shows the
+/// secret.
 [[nodiscard]] Result<PmixCard> pmix_card_from_json(std::string_view text);
 
-/// The list for Identity::coordinator. Who shares rank 0's loopback interface tries that first;
-/// for others it is not in the list.
+/// The list for Identity::coordinator. It begins with the loopback interface for a process that
+/// shares rank 0's; for others the loopback interface is not in the list.
 [[nodiscard]] std::string coordinators(const PmixCard& card, std::string_view own_loopback);
 
 }  // namespace verbatim::detail

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file Whether an object is in the process that made it: its thread is not in a forked child.
+/// \file Whether an object is in the process that created it: its thread does not exist in a forked
+/// child.
 #include <unistd.h>
 
 namespace verbatim::detail {

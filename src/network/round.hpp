@@ -2,8 +2,8 @@
 #pragma once
 /// \file The collective calls of one generation, one after the other: exchange() and meet().
 ///
-/// Everybody numbers its calls from 1. A call is over for all at the same moment, so that only one
-/// is open at a time; a rank that comes to a call that failed before gets the same answer.
+/// Each rank numbers its calls from 1. A call ends for all at the same moment, so only one is open
+/// at a time. A rank that comes to a call that has already failed gets the same answer.
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -28,9 +28,9 @@ class Round {
   /// An error: the rank cannot have come to this call.
   [[nodiscard]] Result<void> contribute(Rank rank, ContributionMessage&& message);
   void departed(const Departure& departure);
-  /// What is to be said, in order.
+  /// The answers to send, in order.
   [[nodiscard]] std::vector<Answer> take_answers() { return std::exchange(answers_, {}); }
-  /// Who has to come yet.
+  /// The ranks that have not come yet.
   [[nodiscard]] std::vector<Rank> missing() const;
 
  private:
@@ -47,11 +47,12 @@ class Round {
 
   std::vector<Part> parts_{};   ///< By rank.
   std::uint32_t sequence_ = 1;  ///< Of the open call.
-  std::optional<Call> call_{};  ///< What the first who came to it called.
+  std::optional<Call> call_{};  ///< The call that the first rank made.
   std::uint64_t size_ = 0;
   std::optional<Departure> lost_{};  ///< The first: from then on everything fails.
   std::optional<Departure> left_{};  ///< The first.
-  std::map<std::uint32_t, FailedMessage> failures_{};  ///< Calls that some have not come to yet.
+  std::map<std::uint32_t, FailedMessage>
+      failures_{};  ///< Calls that some ranks have not come to yet.
   std::vector<Answer> answers_{};
 };
 

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file A session's bytes, both ways, without a socket: hello, then encrypted frames.
+/// \file A session's bytes in both directions, without a socket: hello, then encrypted frames.
 ///
 ///     hello   secretstream header:192   { length:32  ciphertext }...
 ///
-/// Nothing that comes is trusted. Until trust() a frame may have 4 KiB, then 16 MiB; nothing is
-/// allocated for bytes that have not come. The coordinator answers a client that speaks this
-/// protocol with its hello, and sends nothing more before the client's first frame was authentic.
+/// Nothing that comes is trusted. Before trust() a frame may have 4 KiB, afterwards 16 MiB. Nothing
+/// is allocated for bytes that have not come. The coordinator answers a client that speaks this
+/// protocol with its hello, and sends nothing more before it has authenticated the client's first
+/// frame.
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -40,10 +41,10 @@ class SecureStream {
   void feed(std::span<const std::byte> bytes);
   [[nodiscard]] std::size_t room() const noexcept;
   /// The next plaintext, or nothing yet. After an error nothing more comes: send what is in
-  /// outgoing() and close. `incompatible` names "version" or "job", `permission_denied` is a first
-  /// frame that is not authentic, `malformed` anything else.
+  /// outgoing() and close. `incompatible` names "version" or "job"; `permission_denied` is a first
+  /// frame that is not authentic; `malformed` is anything else.
   [[nodiscard]] Result<std::optional<std::vector<std::byte>>> next();
-  /// Both hellos are there: send() may be called (the coordinator: after the first frame).
+  /// Both hellos are there: send() may be called (by the coordinator after the first frame).
   [[nodiscard]] bool greeted() const noexcept { return greeted_; }
   /// The peer has proved that it knows the secret, and may send large frames.
   void trust() noexcept { trusted_ = true; }
@@ -51,7 +52,7 @@ class SecureStream {
 
   /// Between 1 byte and kMaxPlaintext.
   void send(std::span<const std::byte> plaintext);
-  /// What is to be written to the peer; the caller takes from its front.
+  /// What must be written to the peer; the caller takes from its front.
   [[nodiscard]] std::vector<std::byte>& outgoing() noexcept { return outgoing_; }
 
  private:

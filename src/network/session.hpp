@@ -65,7 +65,7 @@ class Session final : Connection::Owner {
   [[nodiscard]] bool is_forked() const noexcept { return process_.is_forked(); }
 
  private:
-  /// A collective call, from the first time it is made until its result was handed out.
+  /// A collective call, from the first attempt until its result was returned.
   struct Collective {
     std::optional<Call> call{};
     std::uint32_t sequence = 1;
@@ -80,7 +80,7 @@ class Session final : Connection::Owner {
     std::optional<FailedMessage> failed{};
   };
 
-  // The session's thread.
+  // In the session's thread.
   void received(Connection& connection, std::span<const std::byte> plaintext) override;
   void ended(Connection& connection, const Error& why) override;
   [[nodiscard]] Result<void> take(MessageKind kind, std::span<const std::byte> body);
@@ -96,7 +96,7 @@ class Session final : Connection::Owner {
   void tick();
   void stop();
 
-  // The caller's.
+  // In the caller's thread.
   void send(Bytes plaintext);
   template <class Condition>
   [[nodiscard]] bool await(Lock& lock, Clock::time_point deadline, Condition condition);
@@ -117,15 +117,15 @@ class Session final : Connection::Owner {
   asio::executor_work_guard<asio::io_context::executor_type> work_{loop_.get_executor()};
   asio::steady_timer ticks_{loop_};
   std::shared_ptr<Connection> connection_;
-  PrivateDescriptor news_;  ///< An eventfd: departures that nobody has looked at.
+  PrivateDescriptor news_;  ///< An eventfd: departures that were not looked at.
   std::thread thread_{};
 
-  // Only the caller's.
+  // Only for the caller.
   std::vector<Member> members_{};
   std::uint32_t generation_ = 0;
   bool regrouping_ = false;
 
-  // Only the session's thread.
+  // Only for the session's thread.
   std::function<void(const Departure&)> listener_{};
   Clock::time_point last_tick_ = Clock::now();
   bool stopped_ = false;

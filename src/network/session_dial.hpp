@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file Finds the coordinator among the addresses of an Identity, and is welcomed by it.
+/// \file Finds the coordinator among the addresses of an Identity, and is admitted by it.
 ///
-/// Each address is tried in turn, again and again until the deadline, as long as there is hope: the
-/// coordinator may come up later. Somebody else behind an address (another job, another version)
-/// only means that the next is tried. What the right coordinator refuses is refused.
+/// It tries each address in turn, repeatedly until the deadline, as long as it makes sense: the
+/// coordinator may start later. If something else is behind an address (another job, another
+/// version), it tries the next. A refusal by the right coordinator is final.
 #include <chrono>
 
 #include "channel/private_descriptor.hpp"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file What a barrier asks of the session: of the Exchanger, or of one that a test made up. Not
+/// \file What a barrier needs from the session: the Exchanger's, or one that a test provides. Not
 /// on the straight path.
 #include <cstddef>
 #include <cstdint>
@@ -15,15 +15,15 @@ namespace verbatim::detail {
 
 class SessionView {
  public:
-  /// Grows with each departure. Any thread.
+  /// Increases with each departure. Any thread.
   [[nodiscard]] virtual std::uint32_t changes() const noexcept = 0;
-  /// Of this generation, in the order in which the coordinator decided.
+  /// The departures of this generation, in the order in which the coordinator decided.
   [[nodiscard]] virtual std::vector<Departure> departures() const = 0;
   /// Readable while there are departures that were not looked at.
   [[nodiscard]] virtual int fd() const = 0;
-  /// Somebody seems to be gone: waits for the first departure; `timed_out` if there is none.
+  /// A rank seems to be gone: waits for the first departure; `timed_out` if there is none.
   [[nodiscard]] virtual Result<Departure> verdict(Timeout limit) = 0;
-  /// What others get by ask().
+  /// What others get from ask().
   virtual void report(std::span<const std::byte> state) = 0;
   [[nodiscard]] virtual Result<std::vector<std::byte>> ask(Rank rank, Timeout limit) = 0;
 

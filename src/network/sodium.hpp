@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file libsodium, made ready once. All cryptography of the library is its.
+/// \file libsodium, initialised once. It provides all of the library's cryptography.
 #include <sodium.h>
 
 #include <array>
@@ -12,7 +12,7 @@
 
 namespace verbatim::detail {
 
-/// Before anything else of it is called. Any thread.
+/// Call it before anything else of libsodium. Any thread.
 inline void prepare_sodium() {
   static const bool ready = sodium_init() >= 0;
   check(ready, "libsodium: the system has no source of random numbers");

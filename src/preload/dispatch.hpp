@@ -2,8 +2,8 @@
 #pragma once
 /// \file A verb goes to the engine if its object is ours, and to the original if not.
 ///
-/// An object is ours if its device is. So real objects pass through untouched, and ours never
-/// reach the real library, which would look for its own data in them.
+/// An object is ours if its device is. Real objects thus pass through unchanged, and our objects
+/// never reach the real library, which would look for its own data in them.
 #include <infiniband/verbs.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 #include "preload/original.hpp"
 #include "soft/control/device.hpp"
 
-// verbs.h turns these into macros; here the exported functions themselves are meant.
+// verbs.h turns these into macros; this file needs the exported functions themselves.
 #undef ibv_query_port
 #undef ibv_reg_mr
 #undef ibv_reg_mr_iova
@@ -26,7 +26,7 @@ using engine::is_soft;
 [[nodiscard]] inline bool is_soft(const ibv_context* context) noexcept {
   return is_soft(context->device);
 }
-/// Of a domain, region, queue, channel or handle: each knows its context.
+/// For a domain, region, queue, channel or handle: each knows its context.
 template <class Object>
 [[nodiscard]] bool is_soft(const Object* object) noexcept {
   return is_soft(object->context->device);
@@ -39,9 +39,10 @@ struct Text {
   consteval Text(const char (&text)[Size]) { std::copy_n(text, Size, characters); }
 };
 
-/// Calls `Soft`, or the original of that name and version: as the first argument's device says. The
-/// verbs that return an errno also set it, because programs look there all the same. The engine
-/// works with files where the thread could be cancelled, and promises not to throw: so it is not.
+/// Calls `Soft`, or the original of that name and version, depending on the first argument's
+/// device. Verbs that return an errno also set it, because programs look there anyway. The engine
+/// makes file system calls, where the thread could be cancelled, and is noexcept. So cancellation
+/// is disabled.
 template <Text Name, Text Version, auto Soft, class First, class... Rest>
 auto dispatch(First first, Rest... rest) {
   using R = std::invoke_result_t<decltype(Soft), First, Rest...>;
@@ -65,7 +66,7 @@ int dispatch_waiting(First first, Rest... rest) {
   return is_soft(first) ? Soft(first, rest...) : original(first, rest...);
 }
 
-/// For dispatch(): fails with EOPNOTSUPP, as verbs with that result do.
+/// For dispatch(): fails with EOPNOTSUPP, in the way of verbs with that result type.
 template <class R>
 constexpr auto kUnsupported = [](auto...) noexcept -> R {
   errno = EOPNOTSUPP;

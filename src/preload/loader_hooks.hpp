@@ -7,8 +7,8 @@ namespace verbatim::preload {
 using Lookup = void* (*)(void* library, const char* name) noexcept;
 using VersionLookup = void* (*)(void* library, const char* name, const char* version) noexcept;
 
-/// Found at the first call, which may be before any constructor. RTLD_NEXT, given to what these
-/// return, means behind the object of the caller: call it where the caller is to be.
+/// Found at the first call, which may come before any constructor. RTLD_NEXT, passed to what these
+/// return, means after the object of the caller: so call it from the right object.
 [[nodiscard]] Lookup original_dlsym() noexcept;
 [[nodiscard]] VersionLookup original_dlvsym() noexcept;
 

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file The functions that ours stand in front of: those of the installed libibverbs and libc.
+/// \file The functions that ours replace: those of the installed libibverbs and libc.
 ///
-/// They are looked up when first called. Nothing here needs a constructor, because hooks are called
+/// They are looked up at the first call. Nothing here needs a constructor, because hooks are called
 /// before constructors run.
 #include <atomic>
 #include <cerrno>
 #include <type_traits>
 
-/// Everything else in the shared objects is hidden; the version scripts say the same again.
+/// Everything else in the shared objects is hidden; the version scripts repeat this.
 #define VERBATIM_EXPORT extern "C" __attribute__((visibility("default")))
 
 namespace verbatim::preload {
 
-/// The next definition of the function after ours, or nullptr. No version: the default one. For the
-/// stand-alone library there is none of a verb.
+/// The next definition of the function after ours, or nullptr. No version: the default one. In the
+/// stand-alone library there is none for a verb.
 [[nodiscard]] void* find_original(const char* name, const char* version) noexcept;
 
 template <class Function>
@@ -26,14 +26,15 @@ class Original<R(Args...)> {
   constexpr explicit Original(const char* name, const char* version = nullptr) noexcept
       : name_(name), version_(version) {}
 
-  /// Not noexcept: the thread may be cancelled in there, and then its stack is unwound through us.
+  /// Not noexcept: the thread may be cancelled inside, and then its stack is unwound through this
+  /// function.
   R operator()(Args... args) {
     if (const Pointer function = find()) return function(args...);
     errno = EOPNOTSUPP;
     if constexpr (std::is_pointer_v<R>) return nullptr;
     if constexpr (std::is_integral_v<R>) return static_cast<R>(EOPNOTSUPP);
   }
-  /// Looks it up, if that was not done yet.
+  /// Looks it up if necessary.
   Pointer find() noexcept {
     Pointer function = found_.load(std::memory_order_acquire);
     if (function == nullptr) {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file Where a path leads: to one of our files, or on to the kernel.
+/// \file Where a path leads: to one of our files, or to the kernel's.
 ///
 /// A path may begin at a descriptor of one of our directories, or in one that is the working
-/// directory. To the kernel such a descriptor is an empty directory that has been removed, and
-/// whose name was ours: any process can read there which one it stands for, also one that
-/// inherited it as its working directory. Programs that never come near our directories pay for
-/// that with one look at a flag.
+/// directory. For the kernel such a descriptor is an empty directory that was removed and had our
+/// name. Any process can read from that name which directory it stands for, even one that inherited
+/// it as its working directory. For programs that never use our directories this costs one look at
+/// a flag.
 #include <sys/types.h>
 
 #include <cstddef>
@@ -18,19 +18,18 @@ namespace verbatim::preload {
 
 class Place {
  public:
-  /// The path from a directory (AT_FDCWD: the working directory), as the calls of the *at() family
-  /// take it. nullptr is nowhere of ours.
+  /// The path from a directory (AT_FDCWD: the working directory), as the *at() calls take it.
+  /// nullptr is never one of ours.
   Place(int directory, const char* path) noexcept;
   explicit Place(const char* path) noexcept;
   Place(const Place&) = delete;  // path() may point into it.
   Place& operator=(const Place&) = delete;
 
   [[nodiscard]] bool is_ours() const noexcept { return is_ours_; }
-  /// Of ours: what is there, and its absolute path.
+  /// If ours: what is there, and its absolute path.
   [[nodiscard]] const SystemFile& file() const noexcept { return file_; }
   [[nodiscard]] std::string_view name() const noexcept { return {text_, size_}; }
-  /// Of the kernel's: what to ask it about. As it was given, unless it leads out of our
-  /// directories.
+  /// If the kernel's: what to ask it about. As given, unless it leads out of our directories.
   [[nodiscard]] int directory() const noexcept { return directory_; }
   [[nodiscard]] const char* path() const noexcept { return path_; }
 
@@ -41,7 +40,7 @@ class Place {
   void append(std::string_view component) noexcept;
 
   bool is_ours_ = false;
-  bool left_ours_ = false;  // Some ".." was behind a directory that the kernel does not know.
+  bool left_ours_ = false;  // A ".." followed a directory that the kernel does not know.
   bool too_long_ = false;
   int directory_;
   const char* path_;
@@ -50,13 +49,13 @@ class Place {
   char text_[512];  // Longer ones cannot be ours.
 };
 
-/// A new descriptor of the directory of ours with that path, or -1 with errno.
+/// A new descriptor for our directory with that path, or -1 with errno.
 int open_directory(std::string_view path, int flags) noexcept;
 /// The directory of ours that the descriptor stands for (AT_FDCWD: the working directory): its path
-/// and length, without a zero at the end. 0: it is none.
+/// and length, without a terminating zero. 0: it is not ours.
 std::size_t path_of_directory(int directory, char* text, std::size_t room) noexcept;
 
-/// To be called when the working directory has changed.
+/// Call it when the working directory has changed.
 void forget_working_directory() noexcept;
 
 }  // namespace verbatim::preload

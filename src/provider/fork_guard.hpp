@@ -3,15 +3,15 @@
 /// \file What a forked child may do with its parent's device: nothing, at no cost to the parent.
 ///
 /// The child shares the parent's device mappings, so a post from it would ring the parent's
-/// doorbell. At fork, the child's copies of the data verbs are replaced by ones that fail; the
-/// data path needs no check. Control calls ask `in_child()`.
+/// doorbell. At fork, the library replaces the child's copies of the data verbs with ones that
+/// fail; the data path needs no check. Control calls check `in_child()`.
 #include <infiniband/verbs.h>
 
 #include <atomic>
 
 namespace verbatim::detail {
 
-/// Told of a fork in the child, before anybody uses it there.
+/// Called in the child after a fork, before anything uses it there.
 class ForkListener {
  public:
   ForkListener();
@@ -22,7 +22,7 @@ class ForkListener {
   ~ForkListener();
 
  private:
-  /// In the child, inside fork(): other threads of the parent may hold any lock for ever.
+  /// Runs in the child, inside fork(): other threads of the parent may hold any lock for ever.
   virtual void forked() noexcept = 0;
   static void before_fork();
   static void after_fork_in_parent();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file What a Reactor has: a completion core, an epoll, its coroutines, and what others gave it.
+/// \file What a Reactor consists of: a completion core, an epoll, its coroutines, and submitted
+/// work.
 #include <sys/epoll.h>
 
 #include <array>
@@ -44,7 +45,7 @@ struct Root {
     [[nodiscard]] std::coroutine_handle<promise_type> handle() noexcept {
       return std::coroutine_handle<promise_type>::from_promise(*this);
     }
-    bool* over = nullptr;  ///< Of run(task): told when it is.
+    bool* over = nullptr;  ///< For run(task): set when it is over.
     std::exception_ptr thrown{};
   };
   promise_type* promise;
@@ -55,18 +56,18 @@ struct ReactorState final : Driver {
   ~ReactorState();
   [[nodiscard]] Result<void> open();
 
-  /// One look, and all that follows from it. Whether anything came.
+  /// Polls once and handles the results. Returns whether anything came.
   [[nodiscard]] bool look() noexcept;  // Inline where it is called: -9 / 0.
-  /// After a look in vain: spins, gives the processor away, or sleeps.
+  /// After an empty poll: spins, yields the processor, or sleeps.
   void pause() noexcept;
-  /// So that fd() tells of what comes next; how often something came meanwhile.
+  /// Arms fd() for what comes next; returns how often something came meanwhile.
   std::size_t arm() noexcept;
-  /// Until `over`, or, without it, until no coroutine is left. False: stopped.
+  /// Runs until `*over`, or, without it, until no coroutine is left. False: stopped.
   bool run(const bool* over);
-  /// Up to kMostLooks, and then it is armed, or fd() is readable.
+  /// Polls up to kMostLooks times; then it is armed, or fd() is readable.
   std::size_t poll();
   std::size_t poll(std::span<void*> out);
-  /// 0, or why epoll would not.
+  /// 0, or the errno of epoll.
   int watch_source(EventSource& source, int fd, std::uint32_t before,
                    std::uint32_t events) noexcept;
 
@@ -74,21 +75,21 @@ struct ReactorState final : Driver {
   const ReactorOptions options;
   FileDescriptor epoll{};
   Waker device_events{};
-  FileDescriptor alarm{};  ///< So that fd() tells of timers. Set by arm(), once fd() was asked for.
+  FileDescriptor alarm{};  ///< Makes fd() report timers. Set by arm(), once fd() was called.
   Root::promise_type* roots = nullptr;
   bool has_no_roots = true;
-  std::exception_ptr thrown{};  ///< Out of a spawned task, until run() throws it.
-  bool is_called_off = false;   ///< Something was thrown, or stop() called, perhaps.
+  std::exception_ptr thrown{};  ///< From a spawned task, until run() throws it.
+  bool is_called_off = false;   ///< Something was thrown, or stop() was perhaps called.
   void call_off(std::exception_ptr exception) noexcept {
     thrown = std::move(exception);
     is_called_off = true;
   }
 
-  /// Tags of what is over, for poll().
+  /// Tags of finished operations, for poll().
   class Tags final : public Waiter {
    public:
     Tags() noexcept;
-    /// From now on they go to `out`, those first that wait.
+    /// From now on tags go to `out`, waiting ones first.
     void begin(std::span<void*> out) noexcept;
     void end() noexcept { next_ = end_ = nullptr; }
     [[nodiscard]] std::size_t count(std::span<void*> out) const noexcept {
@@ -104,7 +105,7 @@ struct ReactorState final : Driver {
     VERBATIM_COLD void keep(void* tag);
     void** next_ = nullptr;
     void** end_ = nullptr;
-    std::vector<void*> waiting_{};  ///< Those that found no room.
+    std::vector<void*> waiting_{};  ///< Tags that found no room.
   } tags{};
   bool has_shown_fd = false;
   std::atomic<std::uintptr_t> inside{0};  ///< The thread that is in run() or poll().
@@ -114,7 +115,8 @@ struct ReactorState final : Driver {
   std::vector<std::function<void()>> submitted{};
 
  private:
-  /// One thread, and not from inside one of its coroutines: a programming error, if seen.
+  /// One thread at a time, and not from inside one of its coroutines. A violation that is seen is a
+  /// programming error.
   class Visit {
    public:
     explicit Visit(ReactorState& reactor);
@@ -129,9 +131,9 @@ struct ReactorState final : Driver {
   void read_clock() noexcept;
   bool be_idle(int count) noexcept;
   void be_busy() noexcept;
-  /// At all descriptors; for so many nanoseconds, if nothing is there.
+  /// Checks all descriptors; waits up to this many nanoseconds if nothing is there.
   void look_around(std::uint64_t longest) noexcept;
-  /// Whether one was due.
+  /// Returns whether one was due.
   bool run_timers() noexcept;
   void attend_all() noexcept;
   void take_submitted() noexcept;
@@ -149,7 +151,7 @@ struct ReactorState final : Driver {
   Signal alarm_rang_;
   std::uint64_t alarm_at_ = kNever;
   std::array<epoll_event, 64> raised_{};
-  std::span<epoll_event> left_{};  ///< Of `raised_`: not handled yet.
+  std::span<epoll_event> left_{};  ///< The part of `raised_` that is not handled yet.
   std::uint64_t busy_turns_ = 0;
   std::uint64_t idle_turns_ = 0;
   std::uint64_t idle_since_ = 0;  ///< 0: it is busy.
@@ -158,7 +160,8 @@ struct ReactorState final : Driver {
   std::uint64_t spin_;
   bool was_outside_ = true;  ///< Since the clock was last read.
   bool is_broken_ = false;
-  bool is_armed_ = false;  ///< The completion queue raises an event for what comes next, or has.
+  bool is_armed_ = false;  ///< The completion queue will raise an event for the next completion, or
+                           ///< has raised one.
 };
 
 }  // namespace verbatim::detail

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file A path as the device wants it: for datagrams and for connected queue pairs alike.
+/// \file A path in the device's form, for datagrams and for connected queue pairs.
 #include <infiniband/verbs.h>
 
 #include "verbatim/verbs/address_handle.hpp"
@@ -9,13 +9,13 @@
 
 namespace verbatim::detail {
 
-/// The device's structure has 8 bits for it: a higher one would become another.
+/// The device's structure has 8 bits for it: a higher one would turn into another.
 inline constexpr std::uint32_t kMaxGidIndex = 255;
 
-/// Options whose values fit.
+/// For options whose values fit.
 [[nodiscard]] ibv_ah_attr address_vector(const AddressOptions& options) noexcept;
 
-/// The agreed path, with what the caller chose for the way packets leave.
+/// The agreed path, with the caller's choices for outgoing packets.
 [[nodiscard]] inline AddressOptions address_of(const Path& path, std::uint8_t port,
                                                const RouteOptions& route) noexcept {
   return {.port = port,

@@ -15,7 +15,7 @@
 
 namespace verbatim::detail {
 
-/// `timeout` from now. One that is too long for the clock never comes.
+/// `timeout` from now. A time beyond the range of the clock never comes.
 [[nodiscard]] inline std::chrono::steady_clock::time_point wake_time(
     std::chrono::nanoseconds timeout) noexcept {
   using TimePoint = std::chrono::steady_clock::time_point;
@@ -26,14 +26,15 @@ namespace verbatim::detail {
 struct CompletionChannelState {
   Handle<ibv_comp_channel> raw;
 
-  /// Takes and acknowledges all waiting events without blocking, and marks their queues; how many.
+  /// Takes and acknowledges all waiting events without blocking, and marks their queues; returns
+  /// the count.
   Result<std::size_t> drain();
-  /// Sleeps until the channel is readable; false when the time is over.
+  /// Sleeps until the channel is readable; false on a time-out.
   [[nodiscard]] Result<bool> sleep(std::chrono::steady_clock::time_point deadline) const;
 };
 
-/// Entries of a completion queue that nobody has reserved any more and that may still be in it.
-/// Both sums only rise, so that any number of threads may poll while others destroy queue pairs.
+/// Entries of a completion queue that are no longer reserved but may still be in it. Both sums only
+/// rise, so that any number of threads may poll while others destroy queue pairs.
 class StaleEntries {
  public:
   /// After a queue pair was destroyed.
@@ -42,7 +43,7 @@ class StaleEntries {
     const std::uint64_t gone = gone_.load();  // First: it never overtakes the other.
     return left_.load() - gone;
   }
-  /// Before a look into the queue: what to tell gone() if the look finds nothing.
+  /// Before a look into the queue: what to pass to gone() if the look finds nothing.
   [[nodiscard]] std::uint64_t left() const noexcept { return left_.load(); }
   void gone(std::uint64_t left) noexcept {
     std::uint64_t known = gone_.load();
@@ -64,7 +65,8 @@ struct CompletionQueueState {
   [[nodiscard]] Result<void> reserve(std::uint32_t entries);
   /// `used`: completions of the queue pair may still be in the queue.
   void release(std::uint32_t entries, bool used) noexcept;
-  /// A shared receive queue fills a completion queue once, however many queue pairs feed it.
+  /// A shared receive queue fills a completion queue only once, no matter how many queue pairs use
+  /// it.
   [[nodiscard]] Result<void> reserve_shared(const void* queue, std::uint32_t entries);
   void release_shared(const void* queue, std::uint32_t entries, bool used) noexcept;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file An open device: shared by every object made from it, closed by the last of them.
+/// \file An open device: shared by every object created from it, closed by the last of them.
 #include <infiniband/verbs.h>
 
 #include <atomic>
@@ -28,14 +28,14 @@ using ContextPtr = std::shared_ptr<ContextState>;
 
 void log_teardown(const char* operation, int os_error) noexcept;
 
-/// The name that the device has in the system.
+/// The device's name in the system.
 [[nodiscard]] std::string_view name_of(const ibv_context* raw) noexcept;
 
-/// Closes the device when all else of the context is gone.
+/// Closes the device when everything else of the context is gone.
 struct OpenDevice {
   const Provider& provider;
   ibv_context* raw;
-  bool abandoned = false;  ///< In a forked child the device is the parent's.
+  bool abandoned = false;  ///< In a forked child the device belongs to the parent.
   ~OpenDevice();
 };
 
@@ -47,7 +47,7 @@ struct ContextState {
 
   [[nodiscard]] static Result<Context> open(const Provider& table, Device origin,
                                             ibv_device* device, ContextOptions options);
-  /// `forked` in a child; every control call asks first.
+  /// `forked` in a child; every control call checks this first.
   [[nodiscard]] Result<void> usable(const char* operation) const noexcept {
     if (fork.in_child())
       return std::unexpected(Error{.code = Errc::forked, .operation = operation});

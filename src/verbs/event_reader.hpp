@@ -2,11 +2,11 @@
 #pragma once
 /// \file Reads a context's async events, acknowledges each at once, and marks its object.
 ///
-/// A queue pair is marked with the events of its port as well: all that a connection can learn is
-/// then in one word, and costs one load.
+/// A queue pair is also marked with the events of its port. Everything that a connection can learn
+/// is thus in one word, and costs one load.
 ///
-/// Objects enter the registry when created and leave it before they are destroyed. An event is
-/// marked before it is acknowledged: until then the device keeps its object from being destroyed,
+/// Objects enter the registry when created and leave it before they are destroyed. The reader marks
+/// an event before it acknowledges it. Until then the device keeps the object from being destroyed,
 /// so the address in the event cannot belong to a new object.
 #include <infiniband/verbs.h>
 
@@ -30,7 +30,7 @@ using EventMarks = std::atomic<std::uint32_t>;
 /// Where the events of an object are marked.
 struct EventSubject {
   EventMarks* marks;
-  std::uint8_t port = 0;  ///< Also the events of this port; 0: of none.
+  std::uint8_t port = 0;  ///< Also mark the events of this port; 0: none.
 };
 
 class EventReader {
@@ -47,10 +47,10 @@ class EventReader {
   void watch(int event_fd);
   void unwatch(int event_fd) noexcept;
 
-  /// Starts the thread if events are to be read by one and it does not run yet.
+  /// Starts the thread if a thread is to read events and it does not run yet.
   [[nodiscard]] Result<void> start();
-  /// Reads what waits; never blocks. Afterwards what was raised before is marked, also by others
-  /// who were reading.
+  /// Reads waiting events; never blocks. Afterwards all events raised before are marked, including
+  /// those that another thread was reading.
   Result<std::size_t> dispatch();
   /// Events of the device and its ports.
   [[nodiscard]] EventFlags device_events() const noexcept {
@@ -65,16 +65,16 @@ class EventReader {
   AsyncEvent take(ibv_async_event& event);
   void mark(const void* object, EventType type);
   void mark_device(EventType type) noexcept;
-  /// Also the device, which collects what its ports say.
+  /// Also marks the device, which collects the events of its ports.
   void mark_port(std::uint8_t port, EventType type) noexcept;
-  void tell_watchers() noexcept;  ///< Under the lock.
+  void tell_watchers() noexcept;  ///< Requires the lock.
 
   const Provider& provider_;
   ibv_context* context_;
   ContextOptions options_;
   EventMarks device_marks_{0};
   std::mutex reading_;  ///< From reading an event until it is marked.
-  std::mutex mutex_;    ///< Of the registry.
+  std::mutex mutex_;    ///< Guards the registry.
   std::unordered_map<const void*, EventSubject> objects_;
   std::vector<int> watchers_;
   int stop_fd_ = -1;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file The owner of one raw verbs object, whatever its kind.
+/// \file The owner of one raw verbs object, of any kind.
 ///
-/// Destroys the object through the table it came from, and logs if that fails: a destructor has
-/// nobody to tell. At level debug the log also gets what is created and destroyed. In a forked
-/// child it does nothing: the object is the parent's.
+/// It destroys the object through the table that created it, and logs a failure, because a
+/// destructor cannot return one. At level debug it also logs what is created and destroyed. In a
+/// forked child it does nothing: the object belongs to the parent.
 #include <memory>
 #include <utility>
 
@@ -34,7 +34,7 @@ class Handle {
     if (const int failed = destroy_now()) log_teardown(operation_, failed);
   }
 
-  /// Destroys it now: 0, or the errno with which the device refused. The object stays then.
+  /// Destroys it now: returns 0, or the errno with which the device refused. Then the object stays.
   [[nodiscard]] int destroy_now() noexcept {
     if (raw_ == nullptr || context_->fork.in_child()) return 0;
     const ObjectName name = log_enabled() ? name_of_object(raw_) : ObjectName{};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file AddressSanitizer finds whoever kept a view of a block that went home.
+/// \file Lets AddressSanitizer find code that kept a view of a block that was returned.
 #include "verbatim/base/sanitizers.hpp"
 #include "verbatim/verbs/buffer.hpp"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file Reading a JSON object that somebody else wrote: every field is there, of its type and in
-/// its range, or the error names it. Nothing throws. Unknown keys are passed over.
+/// \file Reading a JSON object from an untrusted source: every field is present, of its type and in
+/// its range, or the error names it. Nothing throws. Unknown keys are ignored.
 #include <concepts>
 #include <cstdint>
 #include <limits>
@@ -14,7 +14,7 @@
 
 namespace verbatim::detail {
 
-/// More than any record of ours needs; bounds the memory and nesting a hostile text can cause.
+/// More than any of our records needs; bounds the memory and nesting that a hostile text can cause.
 inline constexpr std::size_t kMaxJsonBytes = std::size_t{64} * 1024;
 
 /// A name in JSON and the enumerator it stands for.
@@ -46,7 +46,7 @@ class JsonReader {
   template <std::unsigned_integral T>
   [[nodiscard]] Result<T> number(const char* field, T limit = std::numeric_limits<T>::max()) const {
     const auto* found = VERBATIM_TRY(find(field));
-    // "Unsigned" is how the parser stores every integer that is not negative and fits 64 bits.
+    // "Unsigned" is how the parser stores every non-negative integer that fits 64 bits.
     if (!found->is_number_unsigned()) {
       const bool negative = found->is_number_integer();
       return std::unexpected(wrong(field, negative ? "negative" : not_a_number(*found)));
@@ -62,7 +62,7 @@ class JsonReader {
     return found->get<bool>();
   }
 
-  /// Lives as long as the object.
+  /// Valid as long as the object.
   [[nodiscard]] Result<std::string_view> string(const char* field) const {
     const auto* found = VERBATIM_TRY(find(field));
     if (!found->is_string()) return std::unexpected(wrong(field, found->type_name()));
@@ -88,7 +88,7 @@ class JsonReader {
   /// For a field that may be left out.
   [[nodiscard]] bool has(const char* field) const { return object_.contains(field); }
 
-  /// The field is there, but says `found`.
+  /// The field is present, but its value is `found`.
   [[nodiscard]] Error wrong(const char* field, std::string_view found) const noexcept {
     return Error{.code = Errc::malformed, .operation = operation_, .field = field}.with_text(found);
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file What is created and destroyed, told to the log at level debug; objects have one name there
-/// and in to_string().
+/// \file Logs what is created and destroyed, at level debug. Objects have the same name there and
+/// in to_string().
 #include <infiniband/verbs.h>
 
 #include <array>
@@ -15,7 +15,7 @@ struct ObjectName {
   std::array<char, 160> text{};
 };
 [[nodiscard]] ObjectName name_of_object(const ibv_qp* raw) noexcept;
-/// The same, also of one that is gone.
+/// The same, also for one that is gone.
 [[nodiscard]] ObjectName name_of_queue_pair(QpNumber number, const ibv_context* context) noexcept;
 [[nodiscard]] ObjectName name_of_object(const ibv_cq* raw) noexcept;
 [[nodiscard]] ObjectName name_of_object(const ibv_srq* raw) noexcept;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file What a prepared or connected queue pair owns, and its way through the states.
+/// \file What a prepared or connected queue pair owns, and its state transitions.
 #include <memory>
 
 #include "verbatim/verbs/endpoint.hpp"
@@ -13,7 +13,7 @@
 
 namespace verbatim::detail {
 
-/// What a queue pair is made from, behind the handles in its options.
+/// What a queue pair is created from, behind the handles in its options.
 struct QueuePairParents {
   DomainPtr domain;
   std::shared_ptr<CompletionQueueState> send;
@@ -21,27 +21,27 @@ struct QueuePairParents {
   std::shared_ptr<SharedReceiveQueueState> shared;  ///< May be null.
 };
 
-/// Room in the completion queues, given back when destroyed.
+/// Room in the completion queues, released when destroyed.
 class Reservation {
  public:
   static Result<Reservation> make(const std::shared_ptr<CompletionQueueState>& send,
                                   const std::shared_ptr<CompletionQueueState>& receive,
                                   const SharedReceiveQueueState* shared,
                                   const QueuePairLimits& limits);
-  Reservation(Reservation&&) noexcept = default;  // The pointers of the source become null.
+  Reservation(Reservation&&) noexcept = default;  // The source's pointers become null.
   Reservation& operator=(Reservation&&) = delete;
   ~Reservation();
 
   /// From now on the queue pair can complete requests.
   void mark_used() noexcept { used_ = true; }
-  /// It completes no more, and all that it completed was polled.
+  /// It completes no more, and all its completions were polled.
   void mark_unused() noexcept { used_ = false; }
 
  private:
   Reservation() = default;
   std::shared_ptr<CompletionQueueState> send_;
   std::shared_ptr<CompletionQueueState> receive_;
-  const void* shared_ = nullptr;  ///< The shared receive queue, if the receives are its.
+  const void* shared_ = nullptr;  ///< The shared receive queue, if it takes the receives.
   std::uint32_t send_entries_ = 0;
   std::uint32_t receive_entries_ = 0;
   bool used_ = false;
@@ -55,14 +55,14 @@ struct QueuePairObject {
   [[nodiscard]] static Result<std::unique_ptr<QueuePairObject>> create(
       const QueuePairOptions& options, const QueuePairParents& parents);
 
-  /// ibv_modify_qp, after the table of transitions was asked.
+  /// ibv_modify_qp, after a check against the table of transitions.
   [[nodiscard]] Result<void> modify(ibv_qp_attr& attributes, unsigned mask, QueuePairState from);
   [[nodiscard]] Result<void> to_init();
   [[nodiscard]] Result<void> to_ready_to_receive();
   [[nodiscard]] Result<void> to_ready_to_send();
   [[nodiscard]] Result<void> to(QueuePairState target);  ///< RESET or ERR.
   [[nodiscard]] Result<QueuePairState> query_state() const;
-  /// Describes this queue pair anew: nonce and sequence number are new each time.
+  /// Describes this queue pair again: nonce and sequence number are new each time.
   [[nodiscard]] Result<void> describe();
 
   const QueuePairOptions options;  // Keeps domain, completion queues and shared queue alive.

@@ -8,8 +8,8 @@
 
 namespace verbatim::detail {
 
-/// The length that ends at the last address there is. (One byte less where the range is all of
-/// memory, which has no length in 64 bits.)
+/// The length that ends at the last address. (One byte less if the range is all of memory, whose
+/// length does not fit 64 bits.)
 [[nodiscard]] constexpr std::uint64_t longest_at(std::uint64_t address) noexcept {
   constexpr auto kLast = std::numeric_limits<std::uint64_t>::max();
   return address == 0 ? kLast : kLast - address + 1;

@@ -2,8 +2,8 @@
 #pragma once
 /// \file Regions whose elements are not addresses of this process: zero-based ones, and dmabufs.
 ///
-/// An element is an `ibv_sge`, which cannot tell. Checkers that read or poison what an element
-/// names ask here, by its key; in builds without one nothing is kept.
+/// An element is an `ibv_sge`, which does not show this. Checkers that read or poison the memory of
+/// an element ask here, by its key. Builds without a checker keep nothing.
 ///
 /// Threads: any.
 #include <infiniband/verbs.h>
@@ -12,7 +12,7 @@
 
 namespace verbatim::detail {
 
-/// While it lives, the region's elements are left alone.
+/// While it lives, checkers leave the region's elements alone.
 class Unaddressable {
  public:
   Unaddressable() noexcept = default;

@@ -18,7 +18,7 @@ namespace {
 using namespace std::chrono_literals;
 
 // [phases]
-/// Each rank writes its part into the memory of its neighbour; then all read what they got.
+/// Each rank writes its part into the memory of its neighbour; then all read what they received.
 Result<std::uint64_t> exchange_parts(Channel& to_neighbour, Barrier& everyone,
                                      const SharedRegion& mine, const Buffer& part,
                                      RemoteMemoryRegion theirs) {
@@ -29,7 +29,7 @@ Result<std::uint64_t> exchange_parts(Channel& to_neighbour, Barrier& everyone,
 // [/phases]
 
 // [overlap]
-/// Comes, goes on with work that needs nobody, and waits for the others only then.
+/// Arrives, does work that does not need the others, and only then waits for them.
 template <class Work>
 Result<void> meet_behind(Barrier& everyone, Work&& work) {
   VERBATIM_TRY(everyone.arrive({.fence = true}));
@@ -41,7 +41,7 @@ Result<void> meet_behind(Barrier& everyone, Work&& work) {
 // [/overlap]
 
 // [patience]
-/// Says who keeps the others waiting, as often as it likes: nothing is lost by a time-out.
+/// Logs the missing ranks at each time-out and waits again: a time-out loses nothing.
 Result<void> meet_patiently(Barrier& everyone, std::string& log) {
   auto met = everyone(100ms);
   for (int tries = 0; tries < 50 && met == Errc::timed_out; ++tries) {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file Programming errors end here: a message that names the values, then the contract handler.
+/// \file Programming errors end here: a message with the values, then the contract handler.
 ///
-/// Never for input: what comes from a peer, a file, the environment or the device is an Error.
+/// Never use this for input. What comes from a peer, a file, the environment or the device is an
+/// Error.
 #include <cstdint>
 #include <source_location>
 
@@ -10,7 +11,7 @@
 
 namespace verbatim {
 
-/// What a violated contract looked like. Strings have static storage.
+/// A violated contract. The strings have static storage.
 struct ContractViolation {
   const char* what;
   std::uint64_t value;
@@ -18,8 +19,8 @@ struct ContractViolation {
   std::source_location where;
 };
 
-/// Called once for a violation; if it returns, the process aborts. The default prints one line.
-/// A handler that throws turns the violation into an exception (tests do that).
+/// The library calls it once per violation; if it returns, the process aborts. The default handler
+/// prints one line. A handler that throws turns the violation into an exception, as the tests do.
 using ContractHandler = void (*)(const ContractViolation&);
 
 /// Replaces the handler and returns the old one. nullptr restores the default. Any thread.
@@ -28,7 +29,7 @@ ContractHandler set_contract_handler(ContractHandler handler) noexcept;
 [[noreturn]] VERBATIM_COLD void contract_violated(const char* what, std::uint64_t value,
                                                   std::uint64_t limit, std::source_location where);
 
-/// Always on. `what` says what must hold.
+/// Always on. `what` states the condition that must hold.
 inline void check(bool holds, const char* what,
                   std::source_location where = std::source_location::current()) {
   if (!holds) [[unlikely]]

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file Tells every checker what the device does with a buffer in flight: two hooks.
+/// \file Two hooks that tell every checker what the device does with a buffer in flight.
 ///
-/// A checker sees what the processor does with memory, never what the device does, so to it a
-/// receive buffer changes by magic and a send buffer may be scribbled on at will. Whoever posts
-/// work calls posted() before the device is told and completed() when the completion was polled;
-/// the model then speaks for the device. docs/safety.md lists what each build finds.
+/// A checker sees what the processor does with memory, never what the device does. To it, a receive
+/// buffer changes by magic, and writing to a send buffer in flight is harmless. The code that posts
+/// work calls posted() before the device gets it, and completed() after it has polled the
+/// completion. In between, the model tells the checkers what the device does. docs/safety.md lists
+/// what each build finds.
 ///
-/// Where no checker is compiled in, kModelled is false, the types are empty and the functions do
+/// If no checker is compiled in, kModelled is false, the types are empty and the functions do
 /// nothing. A program and the library must agree about that, as they must about sanitizers.
 ///
-/// Threads: any, for different Flights. The calls for one Flight must be ordered by their caller,
-/// whose slot it lies in. Memory that the device is given must outlive the flight.
+/// Threads: any, for different Flights. The caller, whose slot holds the Flight, must order the
+/// calls for one Flight. Memory given to the device must outlive the flight.
 #include <cstddef>
 #include <cstdint>
 #include <source_location>
@@ -51,10 +52,10 @@ struct Operation;
 class Flight;
 
 /// One per hardware queue that works in order: a send queue, a receive queue. A shared receive
-/// queue completes in any order, and needs one per slot. The name shows in reports; it is copied.
+/// queue completes in any order, and needs one per slot. Reports show the name, which is copied.
 class Queue {
  public:
-  /// One that is never posted to.
+  /// A queue that is never posted to.
   constexpr Queue() noexcept = default;
   explicit Queue(const char* name) noexcept;
   constexpr ~Queue() {
@@ -70,12 +71,13 @@ class Queue {
   detail::QueueState* state_ = nullptr;
 };
 
-/// One per operation slot, used again and again. It remembers what the operation in flight covers.
-/// Destroying it in flight says that the device has let go, as when its queue pair is destroyed.
+/// One per operation slot, reused for each operation. It remembers the memory of the operation in
+/// flight. Destroying it in flight means that the device is done with the memory, as when its queue
+/// pair is destroyed.
 class Flight {
  public:
   constexpr Flight() noexcept = default;
-  constexpr ~Flight() {  // So that a slot can be a constant: g++ asks for it.
+  constexpr ~Flight() {  // g++ requires it, so that a slot can be a constant.
     if (operation_ != nullptr) release();
   }
   Flight(Flight&& other) noexcept : operation_(std::exchange(other.operation_, nullptr)) {}
@@ -99,17 +101,18 @@ class Flight {
   detail::Operation* operation_ = nullptr;  // Allocated at the first post.
 };
 
-/// Before the device is told. Misuse that shows now ends in the contract handler: memory that
-/// overlaps an operation in flight (readers may overlap readers), or a Flight that is in flight.
-/// `where` is the line of the program that posted, for this and for later reports.
+/// Call it before the device gets the work. It reports misuse that is visible now to the contract
+/// handler: memory that overlaps an operation in flight (two readers may overlap), or a Flight that
+/// is already in flight. `where` is the line of the program that posted, for this report and later
+/// ones.
 void posted(Queue& queue, Flight& flight, Direction direction, std::span<const Range> ranges,
             const std::source_location& where) noexcept;
 
-/// The device refused the post after all, and has not touched the memory.
+/// The device refused the post, and has not touched the memory.
 void withdrawn(Flight& flight) noexcept;
 
-/// The completion was polled. `bytes` is how much the device wrote, in the order of the ranges;
-/// what lies behind is undefined. It says nothing when the device reads.
+/// The completion was polled. `bytes` is how much the device wrote, in the order of the ranges; the
+/// rest is undefined. If the device reads, `bytes` is ignored.
 void completed(Flight& flight, std::size_t bytes) noexcept;
 
 #else

@@ -2,8 +2,8 @@
 #pragma once
 /// \file What every code and every completion status means, what causes it and what to do.
 ///
-/// One table: names, hints and explain() come from it, and a program can print it. explain() knows
-/// more about a given error, because it looks at its other fields and at the machine.
+/// Names, hints and explain() come from this table, and a program can print it. explain() says more
+/// about a particular error, because it looks at the error's other fields and at the machine.
 #include <algorithm>
 #include <array>
 #include <span>
@@ -15,11 +15,11 @@
 namespace verbatim {
 
 struct ErrorGuide {
-  std::string_view identifier;                   ///< As in programs: "timed_out".
+  std::string_view identifier;                   ///< As in source code: "timed_out".
   std::string_view name;                         ///< As in messages: "timed out".
   std::string_view meaning;                      ///< One sentence.
-  std::array<std::string_view, 4> all_causes{};  ///< Likeliest first; the rest is empty.
-  std::string_view remedy{};                     ///< What to do; "" where there is nothing to do.
+  std::array<std::string_view, 4> all_causes{};  ///< Likeliest first; unused entries are empty.
+  std::string_view remedy{};                     ///< What to do; "" if nothing helps.
 
   [[nodiscard]] constexpr std::span<const std::string_view> causes() const noexcept {
     const auto count = std::ranges::find(all_causes, std::string_view{}) - all_causes.begin();
@@ -27,12 +27,12 @@ struct ErrorGuide {
   }
 };
 
-/// All codes: the guide to a code is at its value.
+/// All codes, indexed by their value.
 [[nodiscard]] std::span<const ErrorGuide> guide_to_codes() noexcept;
-/// All statuses that the verbs know: the guide to a status is at its value.
+/// All statuses that the verbs define, indexed by their value.
 [[nodiscard]] std::span<const ErrorGuide> guide_to_statuses() noexcept;
 
-/// A number that is none of them (a newer driver's, say) has a guide too, with a name only.
+/// An unknown number (of a newer driver, say) has a guide too, with only a name.
 [[nodiscard]] const ErrorGuide& guide_to(Errc code) noexcept;
 [[nodiscard]] const ErrorGuide& guide_to(WorkStatus status) noexcept;
 

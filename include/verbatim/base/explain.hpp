@@ -2,8 +2,9 @@
 #pragma once
 /// \file From an Error to what to do about it.
 ///
-/// Reads the error and the current state of the system (limits, device nodes, huge pages), so
-/// call it soon after the failure. First the error in one line, then causes, likeliest first.
+/// explain() reads the error and the current state of the system (limits, device nodes, huge
+/// pages), so call it soon after the failure. It returns the error in one line, then the causes,
+/// likeliest first.
 #include <string>
 
 #include "verbatim/base/error.hpp"

@@ -16,7 +16,7 @@ template <class E>
 struct Flags {
   using Bits = std::underlying_type_t<E>;
 
-  Bits bits = 0;  ///< Public so that the type is structural; the verbs' own encoding.
+  Bits bits = 0;  ///< Public to make the type structural. The encoding is that of the verbs.
 
   constexpr Flags() noexcept = default;
   constexpr Flags(E flag) noexcept : bits(std::to_underlying(flag)) {}

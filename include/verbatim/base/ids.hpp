@@ -5,19 +5,19 @@
 
 namespace verbatim {
 
-/// The caller's name for a work request; it comes back in the completion.
+/// The caller's id for a work request; the completion returns it.
 enum class WrId : std::uint64_t {};
 
 /// A queue pair's number, 24 bits.
 enum class QpNumber : std::uint32_t {};
 
-/// Grants access to a region from this host. Reached only through `verbatim::unsafe`.
+/// Grants access to a region from this host. Available only through `verbatim::unsafe`.
 enum class LocalKey : std::uint32_t {};
 
 /// Grants access to a region from a peer.
 enum class RemoteKey : std::uint32_t {};
 
-/// An InfiniBand port's local identifier; 0 where the link layer has none.
+/// An InfiniBand port's local identifier; 0 if the link layer has none.
 enum class Lid : std::uint16_t {};
 
 /// A partition key: 15 bits of partition, the top bit set for a full member.

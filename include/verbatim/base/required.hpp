@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file A member of an options struct that has no default: leaving it out does not compile.
+/// \file An option without a default: leaving it out of the options struct does not compile.
 #include <concepts>
 #include <type_traits>
 #include <utility>
@@ -12,8 +12,8 @@ class Required {
  public:
   Required() = delete;  // A required option is missing: name it in the braces.
   Required(T value) : value_(std::move(value)) {}
-  /// What converts to T may be given as it is (`.access = Access::remote_write`). Not numbers:
-  /// those take the constructor above, where a literal does not count as a change of sign.
+  /// Takes anything that converts to T (`.access = Access::remote_write`), except numbers. Those
+  /// use the constructor above, where a literal does not count as a change of sign.
   template <class U>
     requires(std::convertible_to<U, T> && !std::same_as<std::remove_cvref_t<U>, T> &&
              !std::is_arithmetic_v<std::remove_cvref_t<U>>)

@@ -2,8 +2,8 @@
 #pragma once
 /// \file Which checker this translation unit is compiled for: macros that are 0 or 1.
 ///
-/// g++ says it with __SANITIZE_*, clang with __has_feature; code that asks has one way to do so. A
-/// program and the libraries in it must agree, or sanitizers report what is not there.
+/// g++ defines __SANITIZE_*, clang has __has_feature; these macros cover both. A program and its
+/// libraries must agree, or sanitizers give false reports.
 
 #if defined(__has_feature)
 #define VERBATIM_HAS_FEATURE(name) __has_feature(name)

@@ -2,9 +2,9 @@
 #pragma once
 /// \file VERBATIM_TRY: the value of a Result, or return its error to the caller.
 ///
-/// libstdc++ 12 has no `and_then`; early return reads better anyway. One per line, and as the whole
-/// of an initialiser or statement: a return out of the middle of a braced list would leak the
-/// members that were already made.
+/// libstdc++ 12 has no `and_then`; early return reads better anyway. Use one per line, as a whole
+/// initialiser or statement: a return from the middle of a braced list would leak the members that
+/// were already made.
 #include <expected>
 #include <utility>
 

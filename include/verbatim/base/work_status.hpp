@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file How the device says that a work request ended, and what kind of mistake that is.
+/// \file How a work request ended, as the device reports it, and what kind of mistake that is.
 #include <cstdint>
 #include <string_view>
 
@@ -23,7 +23,7 @@ enum class WorkStatus : std::uint8_t {
   retry_exceeded = 12,
   rnr_retry_exceeded = 13,
   local_rdd_violation = 14,
-  remote_invalid_rd_request = 15,  ///< Of reliable *datagrams*: nothing to do with RDMA reads.
+  remote_invalid_rd_request = 15,  ///< For reliable *datagrams*; unrelated to RDMA reads.
   remote_aborted = 16,
   invalid_eec_number = 17,
   invalid_eec_state = 18,
@@ -46,7 +46,7 @@ enum class WorkErrorClass : std::uint8_t {
 };
 [[nodiscard]] std::string_view to_string(WorkErrorClass error_class) noexcept;
 [[nodiscard]] WorkErrorClass class_of(WorkStatus status) noexcept;
-/// What to do first; "" where there is nothing to say. For all that is known see error_guide.hpp.
+/// What to do first; "" if there is no hint. error_guide.hpp has all that is known.
 [[nodiscard]] std::string_view hint_of(WorkStatus status) noexcept;
 
 }  // namespace verbatim

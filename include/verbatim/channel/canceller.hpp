@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file Ends a channel from any thread, at any time, also after the channel is gone.
+/// \file Ends a channel from any thread, at any time, even after the channel is gone.
 #include <memory>
 
 #include "verbatim/base/error.hpp"
@@ -13,11 +13,11 @@ struct Interrupt;
 
 class Canceller {
  public:
-  /// The channel ends as if a deadline had passed, with `cancelled` as its cause: the thread that
-  /// uses it does that at its next call, or at once if it waits.
+  /// Ends the channel as if a deadline had passed, with `cancelled` as its cause. The thread that
+  /// uses the channel does that at its next call, or at once if it is waiting.
   void cancel() const noexcept;
-  /// The same with this cause, for a program that learns of the peer's end by means of its own:
-  /// `{.code = Errc::peer_lost}` from a cluster's manager, say. The first call counts. See also
+  /// The same with the given cause, for a program that learns of the peer's end by other means: for
+  /// example `{.code = Errc::peer_lost}` from a cluster manager. The first call counts. See also
   /// ChannelOptions::news_timeout.
   void end(const Error& cause) const noexcept;
 

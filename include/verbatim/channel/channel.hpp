@@ -4,14 +4,14 @@
 ///
 ///     PreparedChannel::create(domain) -> exchange endpoint() -> connect(peer) -> Channel
 ///
-/// Three ways to use it, of one cost: blocking calls (`send(region.gather(x))`), owned operations
-/// (`send(std::move(buffer))`, see owned_operations.hpp), and scopes for many operations on
-/// borrowed memory (scope.hpp).
+/// There are three ways to use it, at the same cost: blocking calls (`send(region.gather(x))`),
+/// owned operations (`send(std::move(buffer))`, see owned_operations.hpp), and scopes for many
+/// operations on borrowed memory (scope.hpp).
 ///
-/// Nothing waits for ever. When a wait's time is over the channel ends: its queue pair is stopped,
-/// everything outstanding is given back, and only then the call returns, so that nothing can be
-/// written to the buffer any more. One operation cannot be cancelled alone. A channel that ended
-/// says why (`cause()`), and `recycle()` connects it anew.
+/// Nothing waits for ever. When a wait runs out of time the channel ends: it stops its queue pair
+/// and gets everything outstanding back. Only then does the call return, so nothing can be written
+/// to the buffer any more. A single operation cannot be cancelled. A channel that ended says why
+/// (`cause()`), and `recycle()` reconnects it.
 ///
 /// Ownership: move-only. The destructor waits for the device, bounded; see close().
 /// Threads:   one at a time; it may move between threads. canceller() works from any thread.
@@ -50,13 +50,13 @@ namespace unsafe {
 class PendingWork;
 }
 
-/// What Channel::ready_record() gives: a fixed number of bytes, for any carrier.
+/// The result of Channel::ready_record(): a fixed number of bytes, for any carrier.
 using ReadyRecord = std::array<std::byte, 24>;
 
 class Channel : public OwnedOperations {
  public:
-  // Blocking: one operation, and its result. On an element, or on several: an array, an
-  // ElementList, any contiguous range.
+  // Blocking: one operation and its result. Takes one element or several: an array, an ElementList,
+  // any contiguous range.
   template <detail::GatherElements From>
   [[nodiscard]] VERBATIM_HOT Result<Completion> send(
       From&& from, SendOptions options = {}, Deadline deadline = {},
@@ -85,13 +85,13 @@ class Channel : public OwnedOperations {
     return run(Read{detail::list_from<ScatterElement>(std::forward<Into>(into)), from, options},
                deadline, where);
   }
-  /// The value before.
+  /// Returns the old value.
   [[nodiscard]] Result<std::uint64_t> fetch_add(RemoteAtomic at, std::uint64_t add,
                                                 Deadline deadline = {});
-  /// The value before: the swap was made if it equals `compare`.
+  /// Returns the old value; the swap was made if it equals `compare`.
   [[nodiscard]] Result<std::uint64_t> compare_swap(RemoteAtomic at, std::uint64_t compare,
                                                    std::uint64_t swap, Deadline deadline = {});
-  /// Any other work, with as many elements as it has.
+  /// Any other work, with any number of elements.
   template <class Work>
   [[nodiscard]] VERBATIM_HOT Result<Completion> run(
       const Work& work, Deadline deadline = {},
@@ -109,35 +109,36 @@ class Channel : public OwnedOperations {
     return completion;
   }
 
-  // Owned: the memory is gone until wait() gives it back. See owned_operations.hpp.
+  // Owned: the memory is gone until wait() returns it. See owned_operations.hpp.
   using OwnedOperations::read, OwnedOperations::receive, OwnedOperations::send,
       OwnedOperations::write;
   /// The next message, in a buffer of the Reactor's shared receives. `unsupported` on a channel
-  /// that has none: it receives into memory of yours.
+  /// without shared receives, which receives into your own memory.
   [[nodiscard]] Incoming receive(std::source_location where = std::source_location::current()) {
     return Incoming{usable(where)};
   }
 
-  /// Many operations on borrowed memory; the table of outcomes is in scope.hpp. The closure takes
-  /// a Scope& and returns nothing, a value, or a Result.
+  /// Many operations on borrowed memory; scope.hpp has the table of outcomes. The closure takes a
+  /// Scope& and returns nothing, a value, or a Result.
   template <class F>
   [[nodiscard]] auto scope(F&& body, std::source_location where = std::source_location::current()) {
     return detail::ScopeRun::run<Scope>(usable(where), body, false, where);
   }
-  /// As scope(), but the closure waits for every handle itself: one that it leaves is a programming
-  /// error, whatever became of the work, unless the closure fails or throws. Detached work has no
-  /// handle: the scope waits for it, as ever.
+  /// As scope(), but the closure waits for every handle itself. Leaving one is a programming error,
+  /// even if the work succeeded, unless the closure fails or throws. The scope still waits for
+  /// detached work, which has no handle.
   template <class F>
   [[nodiscard]] auto manual_scope(F&& body,
                                   std::source_location where = std::source_location::current()) {
     return detail::ScopeRun::run<Scope>(usable(where), body, true, where);
   }
 
-  /// Takes what has completed into the operations' slots. Never waits. How many results have come
-  /// since the last poll(): also those that another call of this channel found while it waited.
+  /// Takes completions into the operations' slots. Never waits. Returns how many results have come
+  /// since the last poll(), including those that another call of this channel found while it
+  /// waited.
   [[nodiscard]] Result<std::size_t> poll() noexcept;
-  /// For epoll: readable when poll() has something to do or to tell. Armed by this call and by each
-  /// poll().
+  /// For epoll: readable when poll() has something to do or to report. This call and each poll()
+  /// arm it.
   [[nodiscard]] Result<int> fd() noexcept;
 
   /// Why the channel takes no more work; empty while it does.
@@ -147,53 +148,54 @@ class Channel : public OwnedOperations {
   [[nodiscard]] const ProtectionDomain& domain() const noexcept;
   [[nodiscard]] std::uint32_t free_sends() const noexcept;  ///< Posts until `would_block`.
   [[nodiscard]] std::uint32_t free_receives() const noexcept;
-  /// Messages that came into receives whose Pending was dropped: nobody has seen them.
+  /// Messages that arrived in receives whose Pending was dropped: the program has not seen them.
   [[nodiscard]] std::uint64_t dropped_messages() const noexcept;
 
-  /// The ready phase, for callers who carry endpoints themselves (Listener and dial() do it too):
-  /// after connect() each side carries its ready_record() to the other, and sends nothing before
-  /// the peer's was confirmed.
+  /// The ready phase, for callers who carry endpoints themselves (Listener and dial() do it too).
+  /// After connect() each side carries its ready_record() to the other, and sends nothing before it
+  /// has confirmed the peer's.
   ///
-  /// Without it: connect() is local, so a first message may come before the peer is connected. It
-  /// is resent until the ack timeout has passed max_ack_retries times, and if the peer takes longer
-  /// the channel breaks with `retry exceeded`. And a record of a former connection, whose queue
-  /// pair number is in use again, is not told from the one meant.
+  /// Without it: connect() is local, so a first message may come before the peer is connected. The
+  /// device resends it until the ack timeout has passed max_ack_retries times. If the peer takes
+  /// longer, the channel breaks with `retry exceeded`. And a record of an earlier connection, whose
+  /// queue pair number is in use again, goes unnoticed.
   [[nodiscard]] ReadyRecord ready_record() const noexcept;
-  /// Whether the peer is connected to this very channel. `malformed`: the bytes are no such record;
-  /// `incompatible`: they are of another connection. The error names the field, and the channel is
-  /// as it was.
+  /// Checks that the peer is connected to this very channel. `malformed`: the bytes are not such a
+  /// record; `incompatible`: they belong to another connection. The error names the field, and the
+  /// channel is unchanged.
   [[nodiscard]] Result<void> confirm(std::span<const std::byte> peer_record) const noexcept;
 
   [[nodiscard]] Canceller canceller() const noexcept;
   void cancel() const noexcept { canceller().cancel(); }
-  /// The channel ends when a stop is requested.
+  /// Ends the channel when a stop is requested.
   void cancel_on(const std::stop_token& token);
 
-  /// Ends the channel: waits until our own sends are over, then stops the device. Results of
-  /// operations can still be taken; receives that nothing came for are `closed`. `timed_out` if
-  /// sends were still on their way: they are flushed.
+  /// Ends the channel: waits until its own sends are over, then stops the device. Results of
+  /// operations can still be taken; receives without a message are `closed`. `timed_out` if sends
+  /// were still in flight: they are flushed.
   ///
-  /// A channel of Listener or dial() also tells the peer that it is done, and waits until the peer
-  /// closes too, so that nobody loses a peer that it still sends to: a queue pair that is gone
-  /// looks to the other side like a broken network. `timed_out` naming "the peer's done" if the
-  /// peer goes on for longer than `limit`; a peer whose connection has ended counts as done.
+  /// On a channel of Listener or dial() it also tells the peer that it is done, and waits until the
+  /// peer closes too. A peer that still sends would take a missing queue pair for a broken network.
+  /// If the peer takes longer than `deadline`, it is `timed_out` naming "the peer's done". A peer
+  /// whose connection has ended counts as done.
   ///
-  /// To close again, or after the peer closed, is a success.
+  /// Closing again, or after the peer closed, succeeds.
   [[nodiscard]] Result<void> close(Deadline deadline = {}) noexcept;
-  /// Begins what close() does, and does not wait: poll() and every wait go on with it, and poll()
-  /// fails with `closed` when it is over. Sends are `closed` from now on. close() waits for the
-  /// rest, and says how it went.
+  /// Begins what close() does, and does not wait. poll() and every wait continue it; poll() fails
+  /// with `closed` when it is over. Sends are `closed` from now on. close() waits for the rest and
+  /// returns the result.
   void start_close(Deadline deadline = {}) noexcept;
-  /// Whether it has ended: then no result has to be waited for. From cause() to here the device
-  /// gives back what it has.
+  /// Whether the channel has ended and all results are there. Between cause() and this point the
+  /// device gives back what it holds.
   [[nodiscard]] bool is_over() const noexcept;
-  /// For who carries endpoints himself and wants such an end: both sides finish_sends(), tell each
-  /// other so, and then close(). The channel lives on, also after `timed_out`.
+  /// For callers who carry endpoints themselves and want such a close: both sides call
+  /// finish_sends(), tell each other, and then close(). The channel lives on, also after
+  /// `timed_out`.
   [[nodiscard]] Result<void> finish_sends(Deadline deadline = {}) noexcept;
-  /// A channel that ended becomes a prepared one: same domain, memory and completion queue, new
-  /// sequence number and nonce. `busy` while results were not taken, or it has not ended;
-  /// `device_failed` if the device or the completion queue is. A cancel or a stop request from
-  /// before counts no more; for the next, cancellers stay good, and cancel_on() is called anew.
+  /// Turns a channel that ended into a prepared one: same domain, memory and completion queue, new
+  /// sequence number and nonce. `busy` if it has not ended or results were not taken;
+  /// `device_failed` if the device or the completion queue failed. An earlier cancel or stop
+  /// request no longer counts. Existing cancellers stay valid; call cancel_on() again.
   [[nodiscard]] Result<PreparedChannel> recycle() &&;
 
   Channel(Channel&& other) noexcept
@@ -212,12 +214,12 @@ class Channel : public OwnedOperations {
   explicit Channel(detail::ChannelCore& state) noexcept : OwnedOperations(state) {}
   static void release(detail::ChannelCore& state) noexcept;
 
-  /// Posts need not ask: one that was moved from has no free slots.
+  /// Posts need not check: a moved-from channel has no free slots.
   [[nodiscard]] detail::ChannelCore& usable(std::source_location where) const {
     check(state_ != &detail::gone_channel, "Channel: used after it was moved from", where);
     return *state_;
   }
-  /// All of it.
+  /// The whole state.
   [[nodiscard]] detail::ChannelState& whole() const;
 };
 
@@ -226,4 +228,4 @@ class Channel : public OwnedOperations {
 
 }  // namespace verbatim
 
-#include "verbatim/channel/prepared_channel.hpp"  // The other way round: what recycle() returns.
+#include "verbatim/channel/prepared_channel.hpp"  // After the class: recycle() returns it.

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file How long a call may wait: for so long, until then, for ever, or as the channel says.
+/// \file How long a call may wait: a duration, until a time, for ever, or the channel's default.
 ///
 ///     pending.wait(50ms);   pending.wait(start + 50ms);   pending.wait(kForever); pending.wait();
 ///
-/// A duration stays relative, so that the clock need not be read until something has to be waited
-/// for: it starts at the first poll that brings nothing. What lies in the past is now: such a call
-/// looks once, and does not wait. What is too far away for the clock is never.
+/// A duration stays relative, so that the clock is not read unless the call has to wait: the
+/// duration starts at the first poll that finds nothing. A time in the past means now: the call
+/// looks once and does not wait. A time beyond the range of the clock means never.
 #include <chrono>
 #include <cstdint>
 #include <limits>
@@ -19,7 +19,7 @@ class Deadline {
   using Clock = std::chrono::steady_clock;
   enum class Kind : std::uint8_t { own, relative, absolute, never };
 
-  /// The channel's own (ChannelOptions::timeout).
+  /// The channel's default (ChannelOptions::timeout).
   constexpr Deadline() noexcept = default;
   template <class Rep, class Period>
   constexpr Deadline(std::chrono::duration<Rep, Period> limit) noexcept
@@ -30,15 +30,15 @@ class Deadline {
   [[nodiscard]] static constexpr Deadline never() noexcept { return {Kind::never, 0}; }
 
   [[nodiscard]] constexpr Kind kind() const noexcept { return kind_; }
-  /// Of a relative one; not negative.
+  /// For a relative one; not negative.
   [[nodiscard]] constexpr std::chrono::nanoseconds limit() const noexcept {
     return std::chrono::nanoseconds{nanoseconds_};
   }
-  /// Of an absolute one.
+  /// For an absolute one.
   [[nodiscard]] constexpr Clock::time_point when() const noexcept {
     return Clock::time_point{std::chrono::duration_cast<Clock::duration>(limit())};
   }
-  /// When it is over, if it begins then. Not of the channel's own, which only the channel knows.
+  /// The end if it starts at `start`. Not for the channel's default, which only the channel knows.
   [[nodiscard]] constexpr Clock::time_point end(Clock::time_point start) const noexcept {
     if (kind_ == Kind::never) return Clock::time_point::max();
     return kind_ == Kind::absolute ? when() : start + limit();

@@ -6,20 +6,21 @@
 ///     auto [buffer, result] = channel.receive().wait();                   // or blocking
 ///     auto [buffer, result] = co_await wait_until(channel.receive(), 1s);
 ///
-/// All channels of a Reactor with `ReactorOptions::receives` take their messages into the same
-/// buffers. One that is dropped, wherever and by whomever, is posted again; one that is sent on
-/// comes home when the send is over. What comes while nobody waits is kept, in its order, and given
-/// to the next who asks. What had arrived when a channel ended is given first, then the reason,
-/// with a null buffer.
+/// All channels of a Reactor with `ReactorOptions::receives` receive into the same buffers. A
+/// buffer that is dropped, by anyone and anywhere, is posted again; one that is sent on returns
+/// when the send is over. Messages that arrive while nobody waits are kept, in order, for the next
+/// receive(). When a channel ends, receive() first returns the messages that had arrived, then the
+/// reason, with a null buffer.
 ///
-/// A receive has no deadline of its own: it ends with a message, the peer's end, a cancel or the
-/// device. Where one is given and passes, the result is `timed_out`, and the channel lives on: no
-/// memory of the caller's is at stake, and the message that comes later is the next receive()'s.
+/// A receive has no default deadline: it ends with a message, the peer's end, a cancel or a device
+/// failure. If a deadline is given and passes, the result is `timed_out` and the channel lives on,
+/// because the device holds no memory of the caller. The next receive() gets the message that comes
+/// later.
 ///
 /// On a device without shared receive queues each channel posts 16 of the buffers to its own queue
-/// instead, so that `count` should be 16 for each channel, and some for who reads.
+/// instead. `count` should then be 16 for each channel, plus some for messages being read.
 ///
-/// Ownership: move-only; dropped, it leaves what has come to the next. It may outlive its channel.
+/// Ownership: move-only; if dropped, it leaves its message to the next. It may outlive its channel.
 /// Threads:   those of its channel.
 #include <coroutine>
 #include <cstddef>
@@ -38,10 +39,10 @@ namespace verbatim {
 
 /// The receives that all channels of a Reactor share.
 struct SharedReceiveOptions {
-  std::size_t bytes = 4096;    ///< Of each buffer. A longer message breaks its channel.
+  std::size_t bytes = 4096;    ///< The size of each buffer. A longer message breaks its channel.
   std::uint32_t count = 1024;  ///< Buffers. When all are out, peers wait until one is dropped.
-  /// Messages of one channel that nobody has received. One more, and that channel ends with
-  /// `limit_exceeded`: it would take the receives of all others.
+  /// Messages of one channel that nobody has received. With one more, that channel ends with
+  /// `limit_exceeded`, because it would take the receives of all others.
   std::uint32_t max_unread = 64;
   HugePages huge_pages = HugePages::off;
 };
@@ -49,7 +50,7 @@ struct SharedReceiveOptions {
 namespace detail {
 struct Inbox;
 
-/// Who waits for a message, in the list of its inbox; or the head of that list.
+/// A waiter for a message, in the list of its inbox; or the head of that list.
 struct ReceiverLink {
   ReceiverLink* before = this;
   ReceiverLink* after = this;
@@ -74,18 +75,18 @@ struct Receiver : ReceiverLink {
     if (inbox != nullptr) drop();
   }
 
-  /// Whether take() has something to tell. A message that is there becomes this one's.
+  /// Whether take() would return something. Claims a message that is present.
   [[nodiscard]] bool is_ready() noexcept;
-  /// When there is something to tell, `whom` is woken.
+  /// Wakes `whom` when there is something to take.
   void wake_with_news(std::uintptr_t whom) noexcept;
   [[nodiscard]] Completed<Buffer> take() noexcept;
   void drop() noexcept;
-  /// Nobody is woken any more. A message that has come stays.
+  /// Wakes nobody any more. A message that has come stays.
   void withdraw() noexcept;
   void call_at(Timer& timer, Deadline deadline) const;
 
-  Inbox* inbox;               ///< It lives as long as somebody refers to it. Null: there is none.
-  Slot* message = nullptr;    ///< Which is this one's.
+  Inbox* inbox;               ///< Lives as long as anything refers to it. Null: there is none.
+  Slot* message = nullptr;    ///< The claimed message.
   std::uintptr_t waiter = 0;  ///< 0: not in the list.
   void* tag = nullptr;
 };
@@ -132,12 +133,12 @@ class [[nodiscard("wait() or co_await brings the message")]] Incoming {
   Incoming& operator=(Incoming&&) = delete;
   ~Incoming() = default;
 
-  /// Whether wait() would return at once. Looks at the completion queue once.
+  /// Whether wait() would return at once. Polls the completion queue once.
   [[nodiscard]] bool ready() noexcept;
-  /// Blocks. Once.
+  /// Blocks. Call it once.
   [[nodiscard]] Completed<Buffer> wait(Deadline deadline = kForever) noexcept;
 
-  /// Lets others run. In the thread of the channel's Reactor.
+  /// Lets others run. Only in the thread of the channel's Reactor.
   auto operator co_await() && noexcept { return detail::IncomingAwaiter{receiver_}; }
   friend auto wait_until(Incoming&& incoming VERBATIM_LIFETIMEBOUND, Deadline deadline) noexcept {
     return detail::IncomingDeadlineAwaiter{incoming.receiver_, deadline};

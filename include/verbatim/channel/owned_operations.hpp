@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file The owned operations of a channel: the memory is gone until wait() gives it back.
+/// \file The owned operations of a channel: the memory is gone until wait() returns it.
 ///
 ///     Pending sending = channel.send(std::move(buffer), {.offset = 8}, {.immediate = 1});
 ///     Pending receiving = channel.receive(NoMemory{});
 ///
-/// A part of Channel, not for itself. An owner of one piece takes a ByteRange, any other goes
-/// whole: see owner.hpp. All return a Pending: see pending.hpp.
+/// A base of Channel, not for use on its own. An owner of one piece takes a ByteRange; any other is
+/// used whole: see owner.hpp. All operations return a Pending: see pending.hpp.
 #include <cstddef>
 #include <source_location>
 #include <utility>
@@ -54,7 +54,7 @@ class OwnedOperations {
                      std::move(owner), where, range.offset);
   }
 
-  // Whole.
+  // Owners that are used whole.
   template <WholeOwner Owner>
   [[nodiscard]] Pending<Owner> send(Owner owner, SendOptions options = {},
                                     Where where = Where::current()) {
@@ -78,8 +78,8 @@ class OwnedOperations {
                      where);
   }
 
-  /// A receive for each owner, all with one doorbell. If the queue has not room for all of them,
-  /// none is posted: each wait() gives `would_block`, and the owner back.
+  /// One receive per owner, all with one doorbell. If the queue does not have room for all of them,
+  /// none is posted: each wait() returns `would_block` and the owner.
   template <MemoryOwner Owner>
   [[nodiscard]] std::vector<Pending<Owner>> receive_each(std::vector<Owner> owners,
                                                          Where where = Where::current()) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file What an owned operation takes: an object that keeps registered memory alive.
+/// \file Owners: objects that keep registered memory alive for an owned operation.
 ///
 /// | owner                           | its memory                  | is sent | is filled  |
 /// |---------------------------------|-----------------------------|---------|------------|
@@ -9,8 +9,8 @@
 /// | `std::array<Owner, N>`          | of N owners, as one message | yes     | as they do |
 /// | `NoMemory`                      | none                        | yes     | yes        |
 ///
-/// Const, because through a `std::shared_ptr<Buffer>` others could write what the device reads.
-/// A type of your own becomes an owner by a specialization of OwnerTraits:
+/// Const, because other holders of a `std::shared_ptr<Buffer>` could write what the device reads. A
+/// type of your own becomes an owner if you specialize OwnerTraits:
 ///
 ///     template <>
 ///     struct verbatim::OwnerTraits<Frame> {
@@ -20,10 +20,10 @@
 ///       static std::span<const std::byte> bytes(const Frame& frame);
 ///     };
 ///
-/// `kStaysWhenMoved` is its author's word that a move of the owner leaves the memory where it is.
-/// An owner without `scatter` shares its memory: it cannot receive. `bytes` is for
-/// Completed::received(), and can be left out. An owner of several pieces takes no range, returns
-/// arrays of elements, and has no `bytes`.
+/// `kStaysWhenMoved` asserts that moving the owner leaves the memory where it is. An owner without
+/// `scatter` shares its memory: it cannot receive. `bytes` is for Completed::received(), and can be
+/// left out. An owner of several pieces takes no range, returns arrays of elements, and has no
+/// `bytes`.
 #include <array>
 #include <cstddef>
 #include <memory>
@@ -48,19 +48,19 @@ struct ByteRange {
   }
 };
 
-/// An owner of nothing, for messages that are an immediate only: `receive(NoMemory{})`.
+/// An owner of nothing, for messages that are only an immediate: `receive(NoMemory{})`.
 struct NoMemory {};
 
-/// How elements are made of an owner.
+/// How to make elements from an owner.
 template <class Owner>
 struct OwnerTraits;
 
-/// Its memory is one piece, of which a range can be used.
+/// An owner whose memory is one piece, of which a range can be used.
 template <class T>
 concept RangedOwner = requires(const T& owner, ByteRange range, std::source_location where) {
   OwnerTraits<T>::gather(owner, range, where);
 };
-/// Its memory is used whole, in as many pieces as it has.
+/// An owner whose memory is used whole, in one or several pieces.
 template <class T>
 concept WholeOwner =
     requires(const T& owner, std::source_location where) { OwnerTraits<T>::gather(owner, where); };
@@ -74,7 +74,7 @@ concept FillableOwner = requires(T& owner, ByteRange range, std::source_location
   OwnerTraits<T>::scatter(owner, range, where);
 } || requires(T& owner, std::source_location where) { OwnerTraits<T>::scatter(owner, where); };
 
-/// What every owner has to be.
+/// What every owner must be.
 template <MemoryOwner Owner>
 struct OwnerRules {
   static_assert(std::is_nothrow_move_constructible_v<Owner> &&
@@ -86,7 +86,7 @@ struct OwnerRules {
                 "the device has its address");
   static constexpr bool kKept = true;
 };
-/// And what one that is filled has to be.
+/// What an owner that is filled must also be.
 template <MemoryOwner Owner>
 struct FillableOwnerRules : OwnerRules<Owner> {
   static_assert(FillableOwner<Owner>,
@@ -122,7 +122,7 @@ struct OwnerTraits<Buffer> {
   static std::span<const std::byte> bytes(const Buffer& buffer) { return buffer.bytes(); }
 };
 
-/// Whoever looks at it meanwhile does no harm, and may do so in another thread: not asked.
+/// Others may read it meanwhile, even in other threads, so views are not checked.
 template <>
 struct OwnerTraits<std::shared_ptr<const Buffer>> {
   static constexpr bool kStaysWhenMoved = true;

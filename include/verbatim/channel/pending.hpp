@@ -5,15 +5,14 @@
 ///     Pending sending = channel.send(std::move(buffer));
 ///     auto [buffer, result] = sending.wait();
 ///
-/// What can own memory is in owner.hpp: a Buffer mostly, so that this speaks of buffers.
+/// owner.hpp lists what can own memory. It is usually a Buffer, so this file says buffer.
 ///
-/// The buffer always comes back, whatever happened to the work, except in one case: if the device
-/// cannot be stopped, the buffer is kept for ever (`Completed::buffer` is null then), because the
-/// device may still write to it. quarantined_buffers() counts those.
+/// The buffer always comes back, whatever happened to the work, with one exception: if the device
+/// cannot be stopped, it may still write to the buffer, so the library keeps it for ever and
+/// `Completed::buffer` is null. quarantined_buffers() counts those.
 ///
-/// Ownership: move-only. A dropped Pending costs nothing: its slot keeps the buffer until the
-///            completion comes. For who wants that to be an error of clang's all the same: the
-///            definition VERBATIM_STRICT_LINEAR.
+/// Ownership: move-only. Dropping a Pending costs nothing: its slot keeps the buffer until the
+///            completion comes. Define VERBATIM_STRICT_LINEAR to make clang report a dropped one.
 /// Threads:   those of its channel: one at a time.
 #include <array>
 #include <cstddef>
@@ -34,36 +33,38 @@ namespace verbatim {
 
 namespace detail {
 struct PendingAccess;
-/// How much of what a dropped handle owned is kept beside its slot; more goes to the heap.
+/// How many bytes of a dropped handle's owner are kept beside its slot; a larger owner goes to the
+/// heap.
 inline constexpr std::size_t kOrphanBytes = 56;
 /// The handle is dropped: the slot keeps the buffer if the device has it. False: the device could
 /// not be stopped, and the caller must never free the buffer.
 VERBATIM_COLD [[nodiscard]] bool abandon(ChannelCore& channel, Slot& slot, void* buffer,
                                          void (*move)(void* to, void* from) noexcept,
                                          void (*destroy)(void*) noexcept) noexcept;
-/// Keeps an object that the device may still use. It is never given back.
+/// Keeps an object that the device may still use. It is never returned.
 VERBATIM_COLD void quarantine(void* kept, std::size_t buffers = 1) noexcept;
 
 struct OwnedPost;
-/// Into the memory of this very operation.
+/// The bytes that arrived in the memory of this operation.
 [[nodiscard]] inline std::size_t bytes_arrived(const Result<Completion>& result) noexcept {
   if (!result || result->opcode() == Opcode::receive_immediate) return 0;
   return result->byte_count().value_or(0);
 }
 }  // namespace detail
 
-/// Buffers that this process keeps for ever, because a device could not be stopped.
+/// Buffers that this process keeps for ever because a device could not be stopped.
 [[nodiscard]] std::size_t quarantined_buffers() noexcept;
 
-/// What became of an owned operation. In two parts: `auto [buffer, result] = pending.wait()`.
+/// The outcome of an owned operation. Two parts: `auto [buffer, result] = pending.wait()`.
 template <class Owner>
 struct [[nodiscard]] Completed {
   Owner buffer;
   Result<Completion> result;
   std::size_t offset = 0;  ///< Of the range that was posted.
 
-  /// What arrived in the buffer: nothing after a failure, a send or a write, nor if the peer wrote
-  /// with an immediate, because that data went elsewhere. Owners of several pieces have none.
+  /// The bytes that arrived in the buffer. Empty after a failure, a send or a write, and if the
+  /// peer wrote with an immediate, because that data went elsewhere. Owners of several pieces have
+  /// none.
   [[nodiscard]] std::span<const std::byte> received() const& VERBATIM_LIFETIMEBOUND
     requires requires { OwnerTraits<Owner>::bytes(buffer); }
   {
@@ -120,22 +121,23 @@ class VERBATIM_CONSUMABLE
       drop(*channel_, *slot_, std::move(buffer_));
   }
 
-  /// Whether the device took it. If not, wait() says why, and gives the buffer back, at once.
+  /// Whether the device took it. If not, wait() returns the reason and the buffer, at once.
   [[nodiscard]] bool posted() const noexcept { return (id_ & detail::kRefused) == 0; }
-  /// The id of the request, as in its completion. No request has that of a refused one.
+  /// The id of the request, as in its completion. The id of a refused operation belongs to no
+  /// request.
   VERBATIM_UNCONSUMED_ONLY [[nodiscard]] WrId id() const noexcept { return WrId{id_}; }
-  /// Whether wait() would return at once. Looks at the completion queue once.
+  /// Whether wait() would return at once. Polls the completion queue once.
   VERBATIM_UNCONSUMED_ONLY [[nodiscard]] bool ready() noexcept {
     return !posted() || channel_->is_ready(*slot_, id_);
   }
 
-  /// Waits a while, and ends nothing: whether wait() would return at once.
+  /// Waits for a while, and ends nothing: whether wait() would return at once.
   VERBATIM_UNCONSUMED_ONLY [[nodiscard]] bool ready_within(Deadline deadline) noexcept {
     return !posted() || channel_->ready_within(*slot_, id_, deadline);
   }
 
-  /// Waits until the device is done with the buffer. `timed_out` breaks the channel: only so it is
-  /// certain that nothing will be written to the buffer any more. Once.
+  /// Waits until the device is done with the buffer. `timed_out` breaks the channel: this is the
+  /// only way to make sure that nothing more is written to the buffer. Call it once.
   VERBATIM_CONSUMES VERBATIM_UNCONSUMED_ONLY [[nodiscard]] VERBATIM_HOT Completed<B> wait(
       Deadline deadline = {}) noexcept {
     const std::uint64_t id = std::exchange(id_, detail::kRefused);
@@ -157,14 +159,14 @@ class VERBATIM_CONSUMABLE
  private:
   friend struct detail::OwnedPost;
   friend struct detail::PendingAccess;
-  /// As wait(), of one that is over: nothing is polled.
+  /// As wait(), for an operation that is over: polls nothing.
   VERBATIM_HOT Completed<B> take_over() noexcept {
     detail::Slot& slot = *slot_;
     if (slot.state != detail::SlotState::done || !slot.completion.ok()) [[unlikely]]
       return wait();
     slot_ = &detail::no_slot;
     id_ = detail::kRefused;
-    slot.queue->release(slot);  // Nobody takes it before we have read it.
+    slot.queue->release(slot);  // No one takes the slot before it has been read.
     return {std::move(buffer_), slot.completion, offset_};
   }
   Pending(detail::ChannelCore& channel, detail::Ticket ticket, B buffer,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file A channel before it has a peer: its queues are there, and receives may be posted.
+/// \file A channel before it has a peer: its queues exist, and receives may be posted.
 ///
-/// Ownership: move-only; used up by connect().
+/// Ownership: move-only; connect() consumes it.
 /// Threads:   one at a time.
 #include <source_location>
 #include <string>
@@ -21,13 +21,13 @@ namespace verbatim {
 /// A channel before it has a peer.
 class PreparedChannel {
  public:
-  /// Makes the queues. Receives may be posted from then on.
+  /// Creates the queues. Receives may be posted from then on.
   [[nodiscard]] static Result<PreparedChannel> create(const ProtectionDomain& domain,
                                                       const ChannelOptions& options = {});
 
-  /// What the peer needs; carry it there.
+  /// What the peer needs; carry it to the peer.
   [[nodiscard]] const Endpoint& endpoint() const noexcept;
-  /// Before connect(), so that the peer's first message finds a receive.
+  /// Call it before connect(), so that the peer's first message finds a receive.
   template <RangedOwner Owner>
   [[nodiscard]] Pending<Owner> receive(
       Owner owner, ByteRange range = {},
@@ -39,15 +39,15 @@ class PreparedChannel {
       Owner owner, std::source_location where = std::source_location::current()) {
     return detail::OwnedPost::receive(core(), std::move(owner), {}, where);
   }
-  /// One for each, with one doorbell: see OwnedOperations.
+  /// One receive per owner, with one doorbell: see OwnedOperations.
   template <MemoryOwner Owner>
   [[nodiscard]] std::vector<Pending<Owner>> receive_each(
       std::vector<Owner> owners, std::source_location where = std::source_location::current()) {
     return detail::OwnedPost::receive_each(core(), std::move(owners), where);
   }
 
-  /// Agrees with the peer. Local only: the peer may not be ready yet, and what is sent before it
-  /// is, is retried for the ack timeout. If the endpoints are incompatible nothing was changed.
+  /// Agrees with the peer. Local only: the peer may not be ready yet, and the device retries
+  /// earlier messages for the ack timeout. If the endpoints are incompatible, nothing changes.
   [[nodiscard]] Result<Channel> connect(const Endpoint& peer) &&;
 
   PreparedChannel(PreparedChannel&& other) noexcept

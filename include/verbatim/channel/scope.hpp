@@ -10,19 +10,19 @@
 ///     });
 ///
 /// The scope, not the handle, guarantees the end: whatever the closure does, returns or throws,
-/// scope() comes back only when the device is done with everything that was posted.
+/// scope() returns only when the device is done with everything that was posted.
 ///
-/// | closure            | what was not waited for | scope() returns                             |
+/// | closure            | work not waited for     | scope() returns                             |
 /// |--------------------|-------------------------|---------------------------------------------|
-/// | a value or success | nothing, or succeeded   | the value                                   |
+/// | a value or success | none, or it succeeded   | the value                                   |
 /// | a value or success | something failed        | ScopeError with each failed operation       |
-/// | an error           | anything                | ScopeError with it and each failed operation |
-/// | throws             | anything                | throws on, after everything is over         |
+/// | an error           | any                     | ScopeError with it and each failed operation |
+/// | throws             | any                     | throws, after everything is over            |
 ///
-/// manual_scope(): the same, but an Operation that is left unwaited is a programming error.
+/// manual_scope() is the same, but leaving an Operation unwaited is a programming error.
 ///
-/// What the memory must outlive is the scope. A buffer that is local to the closure does not: that
-/// is found when it is posted, if it lies on the stack; g++ -O1 -Wall mostly warns of it.
+/// The memory must outlive the scope. A buffer local to the closure does not. If it is on the
+/// stack, the post finds it; g++ -O1 -Wall usually warns about it.
 #include <array>
 #include <chrono>
 #include <cstdint>
@@ -51,46 +51,46 @@ class ScopeRun;
 class AsyncScopeRun;
 struct OperationAccess;
 
-/// What a scope still has to see. Posts that were refused count as handles: each is waited for, or
-/// is a failure of the scope.
+/// What a scope still waits for. A refused post counts as a handle: it is waited for, or it is a
+/// failure of the scope.
 struct ScopeCount {
   std::uint32_t handles = 0;
   std::uint32_t detached = 0;
 };
 struct ScopeState : ScopeCount {
   bool failed = false;
-  bool is_shared = false;  ///< By several channels, each of which keeps what failed there.
+  bool is_shared = false;  ///< By several channels, each of which keeps its own failures.
   [[nodiscard]] bool busy() const noexcept {
     return std::bit_cast<std::uint64_t>(static_cast<const ScopeCount&>(*this)) != 0;
   }
 };
 
 // What a scope does besides posting (src/channel/scope.cpp).
-/// Waits for all that is left. What failed is kept for take_failures().
+/// Waits for everything that is left. Keeps failures for take_failures().
 void finish_scope(ChannelCore& channel, ScopeState& scope) noexcept;
-/// After a detached post was refused: takes completions until it is worth trying again. `since`:
-/// when the first look found none, for all tries together. False: the scope has the error.
+/// After a detached post was refused: takes completions until a retry makes sense. `since`: when
+/// the first look found none, for all tries together. False: the scope has the error.
 VERBATIM_COLD bool make_room(ChannelCore& channel, OperationQueue& queue, std::uint64_t refused,
                              ScopeState& scope,
                              std::chrono::steady_clock::time_point& since) noexcept;
-/// One that the device still has; it is waited for as a handle from now on. Null: none.
+/// An operation that the device still has; from now on it is waited for as a handle. Null: none.
 VERBATIM_COLD [[nodiscard]] Slot* first_left(ChannelCore& channel, ScopeState& scope) noexcept;
-/// Ends the channel, with the proof, if the device still has something of the scope.
+/// Ends the channel, with the proof, if the device still has work of the scope.
 VERBATIM_COLD void cancel_scope(ChannelCore& channel, ScopeState& scope) noexcept;
-/// The result of an operation that did not succeed; it counts no longer.
+/// The result of an operation that did not succeed; it no longer counts.
 VERBATIM_COLD Error take_failed(ChannelCore& channel, std::uint64_t id) noexcept;
 VERBATIM_COLD std::vector<ScopeFailure> take_failures(ChannelCore& channel,
                                                       ScopeState& scope) noexcept;
 }  // namespace detail
 
-/// A posted operation of a scope. Copyable and small; a stale one is told so.
+/// A posted operation of a scope. Copyable and small; a stale one is recognised.
 class [[nodiscard("wait() for it, or use post_detached()")]] Operation {
  public:
-  /// Of no operation: stale.
+  /// No operation: stale.
   Operation() noexcept : id_(detail::kRefused) {}
   [[nodiscard]] bool posted() const noexcept { return (id_ & detail::kRefused) == 0; }
-  /// The id of the request (of a batch, its last), as in its completion. No request has that of a
-  /// refused one.
+  /// The id of the request (for a batch, its last), as in its completion. The id of a refused
+  /// operation belongs to no request.
   [[nodiscard]] WrId id() const noexcept { return WrId{id_}; }
 
  private:
@@ -105,8 +105,7 @@ class Scope {
   Scope(const Scope&) = delete;
   Scope& operator=(const Scope&) = delete;
 
-  /// Hands the work to the device. A refusal (`would_block`: the queue is full) comes out of
-  /// wait().
+  /// Gives the work to the device. wait() returns a refusal (`would_block`: the queue is full).
   template <class Work>
   VERBATIM_HOT Operation post(const Work& work,
                               std::source_location where = std::source_location::current()) {
@@ -117,9 +116,9 @@ class Scope {
     frame_.show_compiler(memory);
     return posted;
   }
-  /// All of it with one doorbell and one signal. One handle, whose result is the first failure; if
-  /// the queue has not room for all of it, nothing is posted (`would_block`; `limit_exceeded` if it
-  /// never will have).
+  /// Posts all of it with one doorbell and one signal. There is one handle, whose result is the
+  /// first failure. If the queue does not have room for all of it, nothing is posted
+  /// (`would_block`; `limit_exceeded` if it never will have).
   template <std::ranges::contiguous_range Works>
     requires SendWork<std::ranges::range_value_t<Works>>
   VERBATIM_HOT Operation post(const Works& all,
@@ -133,8 +132,8 @@ class Scope {
     frame_.show_compiler(memory);
     return Operation{ticket.id};
   }
-  /// Receives with one doorbell. Each gets a message of its own, and so a handle of its own, in
-  /// `handles`, which has room for all of them. If the queue has not, none is posted.
+  /// Receives with one doorbell. Each gets its own message, and so its own handle, in `handles`,
+  /// which must have room for all. If the queue does not have room for all, none is posted.
   template <std::ranges::contiguous_range Receives>
     requires detail::ReceiveWork<std::ranges::range_value_t<Receives>>
   void post(const Receives& all, std::span<Operation> handles,
@@ -155,8 +154,8 @@ class Scope {
     post(all, handles, where);
     return handles;
   }
-  /// For work that nobody waits for by itself: the scope waits for all of it and reports failures.
-  /// Waits for room if the queue is full.
+  /// For work without a handle: the scope waits for all of it and reports failures. Waits for room
+  /// if the queue is full.
   template <class Work>
   VERBATIM_HOT void post_detached(const Work& work,
                                   std::source_location where = std::source_location::current()) {
@@ -174,7 +173,7 @@ class Scope {
     frame_.show_compiler(memory);
   }
 
-  /// Waits for the operation and takes its result. A second time it is `stale`.
+  /// Waits for the operation and takes its result. A second call is `stale`.
   [[nodiscard]] VERBATIM_HOT Result<Completion> wait(Operation operation,
                                                      Deadline deadline = {}) noexcept {
     Completion completion;
@@ -184,27 +183,27 @@ class Scope {
         return std::unexpected(detail::take_failed(channel_, operation.id_));
       completion = detail::last_result.completion;
     }
-    --slot.scope->handles;  // Perhaps of a scope around this one.
+    --slot.scope->handles;  // Perhaps that of an enclosing scope.
     return completion;
   }
-  /// The result if there is one; looks at the completion queue once.
+  /// The result if there is one; polls the completion queue once.
   [[nodiscard]] std::optional<Result<Completion>> poll(Operation operation) noexcept {
     if (operation.posted() && !channel_.is_ready(channel_.slot(operation.id_), operation.id_))
       return std::nullopt;
     return wait(operation);
   }
-  /// Waits for one of them, and says which. Its result is then taken with wait(). `timed_out`
-  /// breaks the channel, as any other wait does.
+  /// Waits for one of them and returns which; take its result with wait(). `timed_out` breaks the
+  /// channel, as with any other wait.
   [[nodiscard]] Result<std::size_t> wait_any(std::span<const Operation> operations,
                                              Deadline deadline = {}) noexcept;
-  /// Waits a while, and ends nothing: which of them is over, if one is.
+  /// Waits for a while, and ends nothing: which of them is over, if any.
   [[nodiscard]] std::optional<std::size_t> any_within(
       Deadline deadline, std::span<const Operation> operations) noexcept;
-  /// Waits for all of them, also after one has failed, and returns the first failure.
+  /// Waits for all of them, even after one has failed, and returns the first failure.
   [[nodiscard]] Result<void> wait_all(std::span<const Operation> operations,
                                       Deadline deadline = {}) noexcept;
 
-  /// The channel's, to register memory in.
+  /// The channel's domain, to register memory in.
   [[nodiscard]] const ProtectionDomain& domain() const noexcept;
 
  private:

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file Why a scope failed: what its closure returned, and every operation that nobody waited for.
+/// \file Why a scope failed: its closure's error, and every failed operation that nobody waited
+/// for.
 #include <expected>
 #include <optional>
 #include <source_location>
@@ -14,20 +15,20 @@
 
 namespace verbatim {
 
-/// An operation that failed and that nobody waited for; also one that was never posted.
+/// An operation that failed and that nobody waited for; or one that was never posted.
 struct ScopeFailure : Error {
   std::source_location where{};  ///< The line that posted it.
   WrId id{};                     ///< As Operation::id().
 };
 
-/// At least one of the two is there. `Failure`: an operation that failed.
+/// At least one of the two is present. `Failure`: an operation that failed.
 template <class E, class Failure = ScopeFailure>
 struct ScopeError {
   std::optional<E> closure{};         ///< What the closure returned.
   std::vector<Failure> operations{};  ///< In the order in which they failed.
 
-  /// What came first to the closure's notice, or else the first operation: so that VERBATIM_TRY
-  /// takes a scope into a function that returns a Result.
+  /// The closure's error, or else that of the first operation, so that VERBATIM_TRY works with a
+  /// scope in a function that returns a Result.
   operator Error() const noexcept
     requires std::is_convertible_v<const E&, Error>
   {

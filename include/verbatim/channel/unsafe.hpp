@@ -6,17 +6,17 @@
 ///     ...
 ///     const auto result = sending.wait();
 ///
-/// For memory whose life no closure describes: a ring that an event loop keeps filled, say. All
-/// else is as with other operations: the same slots, refusals, deadlines and ends.
+/// For memory whose lifetime no closure describes, such as a ring that an event loop keeps filled.
+/// Everything else is as with other operations: slots, refusals, deadlines and ends.
 ///
-/// The contract that the caller takes over: until wait() has returned, the memory stays alive and
-/// registered, is not written (send, write), and not touched at all (receive, read, atomics).
+/// The caller takes over this contract: until wait() has returned, the memory stays alive and
+/// registered, is not written (send, write), and is not touched at all (receive, read, atomics).
 ///
-/// Dropping the handle stops nothing: the operation goes on, so the memory must live until the
-/// channel was closed or destroyed. The result is nobody's, a failure ends the channel as any does,
-/// and a message that came into a dropped receive is counted by dropped_messages().
+/// Dropping the handle stops nothing: the operation continues, so the memory must live until the
+/// channel was closed or destroyed. The result is lost. A failure ends the channel as usual, and
+/// dropped_messages() counts a message that arrives in a dropped receive.
 ///
-/// Ownership: move-only. It may outlive its channel: then wait() tells `closed`.
+/// Ownership: move-only. It may outlive its channel: then wait() returns `closed`.
 /// Threads:   those of its channel: one at a time.
 #include <cstdint>
 #include <source_location>
@@ -30,19 +30,19 @@
 #include "verbatim/channel/detail/slots.hpp"
 
 namespace verbatim::detail {
-/// As abandon(), of an operation that owns nothing.
+/// Like abandon(), for an operation that owns nothing.
 VERBATIM_COLD void abandon_borrowed(ChannelCore& channel, Slot& slot) noexcept;
 }  // namespace verbatim::detail
 
 namespace verbatim::unsafe {
 
-/// Hands one request to the device: any that the channel's run() takes. A refusal (`would_block`:
-/// the queue is full) comes out of wait(). The caller keeps the contract at the top of this file.
+/// Gives one request to the device: any that the channel's run() takes. wait() returns a refusal
+/// (`would_block`: the queue is full). The caller keeps the contract at the top of this file.
 template <class Work>
 PendingWork post(Channel& channel, const Work& work,
                  std::source_location where = std::source_location::current()) noexcept;
 
-/// An operation on its way, whose memory is the caller's.
+/// An operation in flight on the caller's memory.
 class VERBATIM_CONSUMABLE
     [[nodiscard("the device has the memory until wait() has returned")]] PendingWork {
  public:
@@ -64,20 +64,21 @@ class VERBATIM_CONSUMABLE
       verbatim::detail::abandon_borrowed(*channel_, *slot_);
   }
 
-  /// Whether the device took it. If not, wait() says why, at once.
+  /// Whether the device took it. If not, wait() returns the reason at once.
   [[nodiscard]] bool posted() const noexcept { return (id_ & verbatim::detail::kRefused) == 0; }
-  /// The id of the request, as in its completion. No request has that of a refused one.
+  /// The id of the request, as in its completion. The id of a refused operation belongs to no
+  /// request.
   VERBATIM_UNCONSUMED_ONLY [[nodiscard]] WrId id() const noexcept { return WrId{id_}; }
-  /// Whether wait() would return at once. Looks at the completion queue once.
+  /// Whether wait() would return at once. Polls the completion queue once.
   VERBATIM_UNCONSUMED_ONLY [[nodiscard]] bool ready() noexcept {
     return !posted() || channel_->is_ready(*slot_, id_);
   }
-  /// Waits a while, and ends nothing: whether wait() would return at once.
+  /// Waits for a while, and ends nothing: whether wait() would return at once.
   VERBATIM_UNCONSUMED_ONLY [[nodiscard]] bool ready_within(Deadline deadline) noexcept {
     return !posted() || channel_->ready_within(*slot_, id_, deadline);
   }
-  /// Waits until the device is done with the memory. `timed_out` breaks the channel, as any other
-  /// wait does. Once.
+  /// Waits until the device is done with the memory. `timed_out` breaks the channel, as with any
+  /// other wait. Call it once.
   VERBATIM_CONSUMES VERBATIM_UNCONSUMED_ONLY [[nodiscard]] VERBATIM_HOT Result<Completion> wait(
       Deadline deadline = {}) noexcept {
     using verbatim::detail::last_result;

@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file Channels in an Asio program: an io_context drives the Reactor, and operations are waited
-/// for with any completion token.
+/// \file Channels in an Asio program: an io_context drives the Reactor, and any completion token
+/// can wait for an operation.
 ///
 ///     auto loop = VERBATIM_TRY(AsioReactor::create(io_context, reactor));
 ///     auto [buffer, result] = co_await loop.async_wait(channel.send(std::move(buffer)),
 ///                                                      asio::use_awaitable);
 ///
-/// A handler gets a Completed, as wait() gives it: there is no error_code, and nothing is thrown.
-/// With the executor of the loop it is called straight from the look that found the completion.
+/// A handler gets a Completed, as from wait(): there is no error_code, and nothing is thrown. On
+/// the executor of the loop, the poll that found the completion calls the handler directly.
 ///
-/// Terminal cancellation (of a cancellation slot; of who loses in `a || b`) cancels the channel,
-/// because on RDMA one operation cannot be cancelled alone: the operation ends with `cancelled`
-/// when the device is done with the buffer. Other cancellation is not heeded.
+/// Terminal cancellation (of a cancellation slot, or of the loser in `a || b`) cancels the channel,
+/// because RDMA cannot cancel a single operation. The operation ends with `cancelled` when the
+/// device is done with the buffer. Other kinds of cancellation are ignored.
 ///
-/// Ownership: move-only. The io_context and the reactor outlive it, and the reactor stays where it
-///            is. Operations that wait are destroyed with it, and their handlers, uncalled: a
-///            coroutine ends where it waits, as with an io_context that is destroyed. Buffers in
-///            flight stay with their slots. While it lives, io_context::run() has work.
-/// Threads:   one, as the reactor: that of io_context::run().
+/// Ownership: move-only. The io_context and the reactor must outlive it, and the reactor must not
+///            move. Waiting operations are destroyed with it, and their handlers are not called: a
+///            coroutine ends where it waits, as when an io_context is destroyed. Buffers in flight
+///            stay with their slots. While it lives, io_context::run() has work.
+/// Threads:   one, as for the reactor: that of io_context::run().
 ///
-/// Not in verbatim.hpp: it needs Asio (1.22 or later; not Boost's), and the CMake target
-/// verbatim::asio where that is included before this.
+/// Not in verbatim.hpp: it needs Asio (1.22 or later; not Boost's). If you include Asio before this
+/// header, link the CMake target verbatim::asio.
 #include "verbatim/integration/detail/asio_operation.hpp"  // First: it tells Asio of coroutines.
 
 #include <unistd.h>
@@ -45,7 +45,7 @@ class AsioReactor {
 
   [[nodiscard]] static Result<AsioReactor> create(asio::any_io_executor executor,
                                                   Reactor& reactor VERBATIM_LIFETIMEBOUND) {
-    // A descriptor of its own: Asio closes it, and both may go in any order.
+    // A separate descriptor: Asio closes it, and both may be destroyed in any order.
     const int fd = ::dup(reactor.fd());
     if (fd < 0) return std::unexpected(os_failure("dup", errno));
     auto loop = std::make_shared<detail::AsioLoop>(std::move(executor), reactor, fd);
@@ -59,8 +59,8 @@ class AsioReactor {
 
   [[nodiscard]] executor_type get_executor() const noexcept { return loop_->executor; }
 
-  /// Waits as `co_await pending` does: for a send as long as the channel's `timeout` says, for a
-  /// receive for ever. `timed_out` ends the channel.
+  /// Waits as `co_await pending` does: a send for the channel's `timeout`, a receive for ever.
+  /// `timed_out` ends the channel.
   template <class Owner, class Token>
   VERBATIM_HOT auto async_wait(Pending<Owner>&& pending, Token&& token) {
     return asio::async_initiate<Token, void(Completed<Owner>)>(Start{loop_.get()}, token,
@@ -85,7 +85,7 @@ class AsioReactor {
  private:
   explicit AsioReactor(std::shared_ptr<detail::AsioLoop> loop) noexcept : loop_(std::move(loop)) {}
 
-  /// A token may keep it for later, as that of use_awaitable does.
+  /// A token may keep it for later, as use_awaitable does.
   struct Start {
     using executor_type = asio::any_io_executor;
     [[nodiscard]] executor_type get_executor() const noexcept { return loop->executor; }

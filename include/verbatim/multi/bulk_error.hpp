@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file What went wrong with which peers.
+/// \file Which peers failed, and why.
 #include <expected>
 #include <string>
 #include <vector>
@@ -11,18 +11,17 @@
 
 namespace verbatim {
 
-/// An operation that failed: with which peer, why, and where it was posted.
+/// An operation that failed: the peer, the reason, and where it was posted.
 struct PeerError : ScopeFailure {
   PeerIndex peer = 0;
 };
 
-/// Each peer with which something failed, once, with what came first. Who is not named has
-/// succeeded. Of a list that names no such peer (`not_found`) nothing was posted, to nobody.
+/// Each peer that failed, once, with its first failure. Peers that are not listed have succeeded.
+/// If the list contained an unknown peer (`not_found`), nothing was posted to any peer.
 struct BulkError {
   std::vector<PeerError> peers{};  ///< At least one, in the order of the call.
 
-  /// What the first of them has: so that VERBATIM_TRY takes it into a function that returns a
-  /// Result.
+  /// The error of the first peer, so that VERBATIM_TRY works in a function that returns a Result.
   operator Error() const noexcept { return peers.front(); }
 };
 using BulkResult = std::expected<void, BulkError>;
@@ -32,7 +31,7 @@ using BulkResult = std::expected<void, BulkError>;
 /// The same with the causes of each.
 [[nodiscard]] std::string explain(const BulkError& error);
 
-/// Of a scope over peers: a line for the closure, and one for each operation.
+/// For a scope over peers: a line for the closure, and one for each operation.
 [[nodiscard]] std::string to_string(const ScopeError<Error, PeerError>& error);
 [[nodiscard]] std::string explain(const ScopeError<Error, PeerError>& error);
 

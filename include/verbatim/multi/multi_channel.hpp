@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file Many peers on one Reactor: its channels, by index, and calls that reach many of them.
+/// \file Many peers on one Reactor: their channels by index, and calls that reach many of them.
 ///
 ///     MultiChannel multi{reactor, domain};
 ///     auto prepared = VERBATIM_TRY(multi.prepare());    // Exchange endpoint(), connect(), then:
@@ -8,13 +8,13 @@
 ///     VERBATIM_TRY(multi[peer].send(region.gather(one)));
 ///     VERBATIM_TRY(multi.multicast(multi.peers(), Send{region.gather(all)}));
 ///
-/// What one peer is sent is its Channel's business: `multi[peer]` is a Channel. A bulk call checks
-/// all of its peers, posts everything, and then waits for all of it; it says which peers failed and
-/// why, and all others have succeeded. A peer that fails or is late ends its own channel only.
-/// One peer may be in a list several times. Its work has its order; between peers there is none.
+/// To reach one peer, use its Channel: `multi[peer]`. A bulk call checks all of its peers, posts
+/// everything, and then waits for all of it. It names the peers that failed, with the reason; all
+/// others have succeeded. A peer that fails or is late ends only its own channel. A peer may be in
+/// a list several times. Work for one peer keeps its order; there is no order between peers.
 ///
 /// Ownership: move-only. It owns its channels.
-/// Threads:   those of the reactor, which need not run: blocking calls drive the channels, too.
+/// Threads:   that of the reactor, which need not run: blocking calls drive the channels, too.
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -38,10 +38,10 @@
 namespace verbatim {
 
 struct MultiOptions {
-  /// Of the channels that prepare() makes. `on` is set for you; 16 sends and 16 receives, if it
-  /// does not say otherwise.
+  /// For the channels that prepare() makes. `on` is set for you. The defaults are 16 sends and 16
+  /// receives.
   ChannelOptions channel{};
-  /// What a call says of a peer that is not there, for whoever knows more than `not_found`.
+  /// Makes the error for a peer that is not there. Without it: `not_found`.
   std::function<Error(PeerIndex)> absent{};
 };
 
@@ -53,31 +53,31 @@ class MultiChannel {
 
   // Peers.
   [[nodiscard]] Result<PreparedChannel> prepare() const;
-  /// Takes a hole that remove() left, or the next index. `invalid_argument` if the channel is on
-  /// another reactor, or on none: then it stays yours.
+  /// Uses an index that remove() freed, or the next one. `invalid_argument` if the channel is on
+  /// another reactor, or on none: then you keep it.
   [[nodiscard]] Result<PeerIndex> add(Channel&& channel);
-  /// The same at an index of your choice; `busy` if a peer has it.
+  /// The same at a given index; `busy` if a peer has it.
   [[nodiscard]] Result<void> put(PeerIndex peer, Channel&& channel);
-  /// Takes the channel out. `not_found`; `busy` inside of a scope of this MultiChannel.
+  /// Takes the channel out. `not_found`; `busy` inside a scope of this MultiChannel.
   [[nodiscard]] Result<Channel> remove(PeerIndex peer);
   [[nodiscard]] bool contains(PeerIndex peer) const noexcept {
     return detail::has_peer(table_, peer);
   }
-  /// It stays where it is until it is removed.
+  /// Its address does not change until it is removed.
   [[nodiscard]] Channel& operator[](LocatedIndex peer) VERBATIM_LIFETIMEBOUND {
     if (peer.value >= table_.size() || table_[peer.value] == nullptr) [[unlikely]]
       contract_violated("MultiChannel: there is no such peer", peer.value, table_.size(),
                         peer.where);
     return *table_[peer.value];
   }
-  /// How many there are.
+  /// The number of peers.
   [[nodiscard]] std::size_t size() const noexcept;
-  /// Those that are there, from the lowest on.
+  /// All peers, in ascending order.
   [[nodiscard]] std::vector<PeerIndex> peers() const;
   [[nodiscard]] const ProtectionDomain& domain() const noexcept { return domain_; }
 
-  // Blocking. Each waits for room where a queue is full; meanwhile the others have theirs.
-  /// The same Send or Write to each.
+  // Blocking. A call waits for room if a queue is full, and posts to the other peers meanwhile.
+  /// The same Send or Write to each peer.
   template <SendWork Work>
   [[nodiscard]] VERBATIM_HOT BulkResult multicast(std::span<const PeerIndex> peers,
                                                   const Work& work, Deadline deadline = {},
@@ -87,14 +87,14 @@ class MultiChannel {
     return detail::run_bulk("multicast", table_, detail::SameWork<Work>{peers, work}, deadline,
                             where);
   }
-  /// To each its own; an array, vector or span of PeerWork.
+  /// Its own work to each peer; an array, vector or span of PeerWork.
   template <std::ranges::contiguous_range Works>
     requires detail::SendWorks<Works>
   [[nodiscard]] BulkResult scatter(const Works& works, Deadline deadline = {},
                                    Where where = Where::current()) noexcept {
     return detail::run_bulk("scatter", table_, detail::own_work(works), deadline, where);
   }
-  /// Receive or Read, from each its own. `out` has room for all results, and gets them in the order
+  /// A Receive or Read for each. `out` must have room for all results, and gets them in the order
   /// of `works`; those of failed work are not ok().
   template <std::ranges::contiguous_range Works>
     requires detail::FillWorks<Works>
@@ -103,8 +103,9 @@ class MultiChannel {
     return detail::gather_bulk(table_, detail::own_work(works), out, deadline, where);
   }
 
-  // Owned: the memory is gone until wait() gives it back. A peer whose queue is full is told so
-  // (`would_block`), and no other. Of a list with a peer that is not there nothing is posted.
+  // Owned: the memory is gone until wait() returns it. A peer whose queue is full gets
+  // `would_block`; the others are not affected. If the list contains an unknown peer, nothing is
+  // posted.
   [[nodiscard]] PendingMulticast<Buffer> multicast(std::span<const PeerIndex> peers, Buffer buffer,
                                                    ByteRange range = {}, SendOptions options = {},
                                                    Where where = Where::current());
@@ -152,13 +153,13 @@ class MultiChannel {
     });
   }
 
-  /// Many operations on borrowed memory, with any of the peers. As Channel::scope(): the closure
+  /// Many operations on borrowed memory, with any of the peers. Like Channel::scope(): the closure
   /// takes a PeerScope& and returns nothing, a value, or a Result.
   template <class F>
   [[nodiscard]] auto scope(F&& body, Where where = Where::current()) {
     return detail::ScopeRun::run<PeerScope>(*this, body, false, where);
   }
-  /// As Channel::manual_scope().
+  /// Like Channel::manual_scope().
   template <class F>
   [[nodiscard]] auto manual_scope(F&& body, Where where = Where::current()) {
     return detail::ScopeRun::run<PeerScope>(*this, body, true, where);

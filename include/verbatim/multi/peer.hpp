@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file A peer of a MultiChannel, and what is meant for it or comes from it.
+/// \file A peer of a MultiChannel, and work for it.
 #include <cstdint>
 #include <optional>
 #include <utility>
@@ -11,7 +11,7 @@
 
 namespace verbatim {
 
-/// Which one, as MultiChannel::add() said. It stays the same until that peer is removed.
+/// The index that MultiChannel::add() returned. It does not change until that peer is removed.
 using PeerIndex = std::uint32_t;
 
 /// Work on borrowed memory, for one peer: `PeerWork{peer, Send{region.gather(x)}}`.
@@ -23,12 +23,12 @@ struct PeerWork {
 template <class Work>
 PeerWork(PeerIndex, Work) -> PeerWork<Work>;
 
-// Work on memory that it owns.
+// Work on owned memory.
 template <MemoryOwner Owner>
 struct PeerSend {
   PeerIndex peer = 0;
   Owner buffer;
-  ByteRange range{};  ///< Of an owner of one piece; any other goes whole. So below.
+  ByteRange range{};  ///< For an owner of one piece; any other is used whole. Likewise below.
   SendOptions options{};
 };
 template <MemoryOwner Owner>
@@ -54,12 +54,12 @@ struct PeerRead {
   ReadOptions options{};
 };
 
-/// Memory of a peer, and whose it is.
+/// Memory of a peer, with the peer's index.
 struct PeerRemoteMemory {
   PeerIndex peer = 0;
   RemoteMemoryRegion region{};
 
-  /// As RemoteMemoryRegion::sub_region().
+  /// Like RemoteMemoryRegion::sub_region().
   [[nodiscard]] constexpr std::optional<PeerRemoteMemory> sub_region(
       std::uint64_t offset, std::uint64_t size) const noexcept {
     return of_peer(region.sub_region(offset, size));

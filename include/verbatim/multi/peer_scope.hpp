@@ -11,9 +11,9 @@
 ///       ...
 ///     });
 ///
-/// As channel/scope.hpp says, with the peer before the work. What failed and nobody waited for is
-/// told with its peer. Each peer's work has its own order; between peers there is none. A peer that
-/// is late ends alone.
+/// Works as channel/scope.hpp says, with the peer before the work. The scope's error lists failures
+/// that nobody waited for, with the peer. Work for one peer keeps its order; there is no order
+/// between peers. A late peer ends only its own channel.
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -42,8 +42,8 @@ class PeerScope {
   PeerScope(const PeerScope&) = delete;
   PeerScope& operator=(const PeerScope&) = delete;
 
-  /// Hands the work to the device. A refusal (`would_block`: that peer's queue is full;
-  /// `not_found`: there is no such peer) comes out of wait().
+  /// Gives the work to the device. wait() returns a refusal (`would_block`: that peer's queue is
+  /// full; `not_found`: there is no such peer).
   template <class Work>
   Operation post(PeerIndex peer, const Work& work,
                  std::source_location where = std::source_location::current()) {
@@ -51,7 +51,7 @@ class PeerScope {
       return refuse(peer, where);
     return post_known(peer, work, where);
   }
-  /// For work that nobody waits for by itself. Waits for room if that peer's queue is full.
+  /// For work without a handle. Waits for room if that peer's queue is full.
   template <class Work>
   void post_detached(PeerIndex peer, const Work& work,
                      std::source_location where = std::source_location::current()) {
@@ -72,8 +72,9 @@ class PeerScope {
     frame_.show_compiler(memory);
   }
 
-  // To several, in the order given. `handles` has room for all of them, and each tells of its own
-  // work, as after post(). Of a list with a peer that is not there nothing is posted: `not_found`.
+  // For several peers, in the order given. `handles` must have room for all of them; each handle is
+  // for its own work, as after post(). If the list contains an unknown peer, nothing is posted:
+  // `not_found`.
   template <SendWork Work>
     requires(!detail::FillsMemory<Work>)
   [[nodiscard]] Result<void> multicast(
@@ -81,7 +82,7 @@ class PeerScope {
       std::source_location where = std::source_location::current()) {
     return post_each("multicast", detail::SameWork<Work>{peers, work}, handles, where);
   }
-  /// Each its own.
+  /// Its own work to each.
   template <std::ranges::contiguous_range Works>
     requires detail::SendWorks<Works>
   [[nodiscard]] Result<void> scatter(const Works& works, std::span<Operation> handles,
@@ -96,16 +97,16 @@ class PeerScope {
     return post_each("gather", detail::own_work(works), handles, where);
   }
 
-  /// Waits for the operation and takes its result. A second time it is `stale`. `timed_out` ends
-  /// the channel of its peer.
+  /// Waits for the operation and takes its result. A second call is `stale`. `timed_out` ends the
+  /// channel of its peer.
   [[nodiscard]] Result<Completion> wait(Operation operation, Deadline deadline = {}) noexcept;
-  /// The result if there is one; looks at the completion queue once.
+  /// The result if there is one; polls the completion queue once.
   [[nodiscard]] std::optional<Result<Completion>> poll(Operation operation) noexcept;
-  /// Waits for one of them, and says which. Its result is then taken with wait(). `timed_out` ends
-  /// nothing: any of them may be the late one. Default: the first one's channel's own time.
+  /// Waits for one of them and returns which; take its result with wait(). `timed_out` ends
+  /// nothing, since any of them may be late. Default: the timeout of the first one's channel.
   [[nodiscard]] Result<std::size_t> wait_any(std::span<const Operation> operations,
                                              Deadline deadline = {}) noexcept;
-  /// Waits for all of them, also after one has failed, and tells who failed.
+  /// Waits for all of them, even after one has failed, and names the peers that failed.
   [[nodiscard]] BulkResult wait_all(std::span<const Operation> operations,
                                     Deadline deadline = {}) noexcept;
 
@@ -119,7 +120,7 @@ class PeerScope {
   [[nodiscard]] bool knows(PeerIndex peer) const noexcept {
     return detail::has_peer(table_, peer) && detail::core_of(table_, peer).slots == slots_;
   }
-  /// Of a peer that is not there, or whose channel is another reactor's.
+  /// For an unknown peer, or one whose channel is on another reactor.
   VERBATIM_COLD [[nodiscard]] Operation refuse(PeerIndex peer, std::source_location where) noexcept;
   VERBATIM_COLD void fail_detached(PeerIndex peer, std::source_location where) noexcept;
   template <class Work>
@@ -147,7 +148,7 @@ class PeerScope {
   /// Null: the operation is over and its result was taken.
   [[nodiscard]] detail::Slot* slot_of(Operation operation) const noexcept;
   [[nodiscard]] bool is_over(Operation operation) const noexcept;
-  /// `since`: when the first look found nothing, for all that are taken together.
+  /// `since`: when the first look found nothing, for all operations that are taken together.
   [[nodiscard]] std::expected<Completion, PeerError> take(
       Operation operation, Deadline deadline,
       std::chrono::steady_clock::time_point& since) noexcept;
@@ -159,10 +160,10 @@ class PeerScope {
   detail::ScopeState state_{{}, false, true};  // First: slots point at it.
   MultiChannel& multi_;
   const detail::PeerTable& table_;
-  detail::Slot* const slots_;  ///< Of all of the reactor's channels.
+  detail::Slot* const slots_;  ///< For all channels of the reactor.
   const std::uint64_t mask_;
-  std::vector<PeerError> refused_{};   ///< Of peers that are not there: handles not waited for.
-  std::vector<PeerError> detached_{};  ///< The same of work without a handle.
+  std::vector<PeerError> refused_{};   ///< For unknown peers: handles not waited for.
+  std::vector<PeerError> detached_{};  ///< The same for work without a handle.
   detail::ClosureFrame frame_;
 };
 

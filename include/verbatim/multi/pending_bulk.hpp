@@ -5,11 +5,11 @@
 ///     auto sending = multi.multicast(peers, std::move(buffer));
 ///     auto [buffer, result] = sending.wait();
 ///
-/// As a Pending of each: the memory comes back whatever happened, and a handle that is dropped
-/// costs nothing, because the slots keep the memory until the completions come.
+/// Like one Pending per peer: the memory always comes back, and dropping a handle costs nothing,
+/// because the slots keep the memory until the completions come.
 ///
 /// Ownership: move-only; it may outlive the MultiChannel.
-/// Threads:   those of the reactor.
+/// Threads:   that of the reactor.
 #include <chrono>
 #include <cstddef>
 #include <memory>
@@ -30,16 +30,16 @@ class MultiChannel;
 
 namespace detail {
 
-/// The same moment for all that are waited for one after the other; of those without a deadline,
-/// their channel's own time from `start` on.
+/// One point in time for several waits in a row; without a deadline, the channel's own timeout from
+/// `start` on.
 [[nodiscard]] Deadline fixed(ChannelCore& channel, Deadline deadline,
                              std::chrono::steady_clock::time_point start) noexcept;
-/// If it is the first of its peer.
+/// Adds it if it is the first of its peer.
 void add_failure(BulkResult& result, const PeerError& failure);
 
 }  // namespace detail
 
-/// What became of scatter() or gather(), in the order of the call.
+/// The outcome of scatter() or gather(), in the order of the call.
 template <class Owner>
 struct [[nodiscard]] BulkCompleted {
   std::vector<Completed<Owner>> each{};
@@ -49,14 +49,14 @@ struct [[nodiscard]] BulkCompleted {
 template <class Owner>
 class [[nodiscard("dropping it gives the memory away; wait() brings it back")]] PendingBulk {
  public:
-  /// Whether wait() would return at once. Looks at the completion queue.
+  /// Whether wait() would return at once. Polls the completion queue.
   [[nodiscard]] bool ready() noexcept {
     for (Entry& entry : entries_)
       if (!entry.pending.ready()) return false;
     return true;
   }
-  /// Waits until the device is done with all of the memory. A peer that is late ends alone, with
-  /// `timed_out`. Once.
+  /// Waits until the device is done with all of the memory. A late peer ends only its own channel,
+  /// with `timed_out`. Call it once.
   [[nodiscard]] BulkCompleted<Owner> wait(Deadline deadline = {}) {
     BulkCompleted<Owner> done;
     done.each.reserve(entries_.size());
@@ -78,7 +78,7 @@ class [[nodiscard("dropping it gives the memory away; wait() brings it back")]] 
     const auto start = std::chrono::steady_clock::now();
     for (Entry& entry : entries_) {
       const WrId id = entry.pending.id();
-      // The channel of a refused one may be gone.
+      // The channel of a refused operation may be gone.
       const Deadline end =
           entry.pending.posted()
               ? detail::fixed(detail::PendingAccess::channel(entry.pending), deadline, start)
@@ -95,23 +95,23 @@ class [[nodiscard("dropping it gives the memory away; wait() brings it back")]] 
   std::optional<PeerError> refused_{};  ///< There is no such peer: nothing was posted.
 };
 
-/// What became of multicast(). In two parts: `auto [buffer, result] = pending.wait()`.
+/// The outcome of multicast(). Two parts: `auto [buffer, result] = pending.wait()`.
 template <class Owner>
 struct [[nodiscard]] MulticastCompleted {
   Owner buffer;  ///< Null if a device could not be stopped: see pending.hpp.
   BulkResult result{};
 };
 
-/// The memory is shared by the operations: a Buffer, or a std::shared_ptr<const Buffer>.
+/// The operations share the memory: a Buffer, or a std::shared_ptr<const Buffer>.
 template <class Owner>
 class [[nodiscard("dropping it gives the memory away; wait() brings it back")]] PendingMulticast {
   static constexpr bool kIsShared = !std::is_same_v<Owner, Buffer>;
 
  public:
-  /// As PendingBulk's.
+  /// As in PendingBulk.
   [[nodiscard]] bool ready() noexcept { return sends_.ready(); }
   [[nodiscard]] MulticastCompleted<Owner> wait(Deadline deadline = {}) {
-    // The result is written where it stays: of its move g++ 12 warns.
+    // The result is built in place: g++ 12 warns about moving it.
     const auto drop = [](const auto&) {};
     if constexpr (kIsShared) {
       MulticastCompleted<Owner> done{std::move(buffer_)};
@@ -120,7 +120,7 @@ class [[nodiscard("dropping it gives the memory away; wait() brings it back")]] 
     } else {
       MulticastCompleted<Owner> done{std::move(*buffer_)};
       sends_.wait_for(deadline, done.result, drop);
-      // A device that could not be stopped has it: it stays where it is for ever.
+      // A device that could not be stopped has it: it stays allocated for ever.
       if (buffer_.use_count() != 1) std::swap(done.buffer, *buffer_);
       return done;
     }

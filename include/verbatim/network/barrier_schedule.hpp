@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file How a barrier goes: who notifies whom, in which order. Pure; barrier.hpp runs it.
+/// \file The plan of a barrier: who notifies whom, in which order. Pure; barrier.hpp runs it.
 ///
-/// | algorithm       | notices of all | rounds      | for                                        |
+/// | algorithm       | total notices  | rounds      | for                                        |
 /// |-----------------|----------------|-------------|--------------------------------------------|
-/// | `centralized`   | 2 (n - 1)      | 2           | more ranks than processors: each has to be |
-/// |                 |                |             | scheduled but once                         |
+/// | `centralized`   | 2 (n - 1)      | 2           | more ranks than processors: each must be   |
+/// |                 |                |             | scheduled only once                        |
 /// | `binary_tree`   | 2 (n - 1)      | 2 log2 n    | a root that must not be busy               |
 /// | `dissemination` | n ceil(log2 n) | ceil(log2 n)| a processor for each rank                  |
 ///
-/// In each of them a rank notifies another at most once. The executor counts on it: see flag.hpp.
+/// In each of them a rank notifies another at most once. The executor relies on that: see flag.hpp.
 #include <cstdint>
 #include <span>
 #include <string_view>
@@ -23,20 +23,20 @@ enum class BarrierAlgorithm : std::uint8_t { automatic, centralized, binary_tree
 
 [[nodiscard]] std::string_view to_string(BarrierAlgorithm algorithm) noexcept;
 
-/// One of what a member does, in order.
+/// One step of a member, in order.
 struct Step {
-  bool notify;          ///< Else it waits for a notice.
-  std::uint32_t index;  ///< Of the other one, in the list of the barrier's ranks.
+  bool notify;          ///< If false, it waits for a notice.
+  std::uint32_t index;  ///< The other member, as an index into the list of the barrier's ranks.
 
   friend bool operator==(const Step&, const Step&) = default;
 };
 
-/// What member `index` of `size` does; nothing if it is alone. `automatic` counts as
-/// `dissemination`: who wants a choice makes it before, with choose().
+/// The steps of member `index` of `size`; none if it is alone. `automatic` counts as
+/// `dissemination`: call choose() before to make a choice.
 [[nodiscard]] std::vector<Step> schedule(BarrierAlgorithm algorithm, std::uint32_t size,
                                          std::uint32_t index);
 
-/// Whom member `index` notifies or waits for, in order: those that it has to be connected to.
+/// The members that `index` notifies or waits for, in order: it must be connected to these.
 [[nodiscard]] std::vector<std::uint32_t> partners(BarrierAlgorithm algorithm, std::uint32_t size,
                                                   std::uint32_t index);
 
@@ -44,7 +44,7 @@ struct Step {
 [[nodiscard]] bool is_oversubscribed(std::span<const Member> members);
 
 /// What `automatic` means for them: `centralized` if they are oversubscribed, else `dissemination`.
-/// The same at every rank, because all know the same of the members.
+/// The result is the same at every rank, because all have the same information.
 [[nodiscard]] BarrierAlgorithm choose(std::span<const Member> members);
 
 }  // namespace verbatim

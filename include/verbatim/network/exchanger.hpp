@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file A rank's session with the coordinator of its job: who is there, what they have to tell
-/// each other, and who is gone. Encrypted and authenticated by the job's Secret.
+/// \file A rank's session with the coordinator of its job: who is there, what ranks tell each
+/// other, and who is gone. Encrypted and authenticated by the job's Secret.
 ///
-/// A collective call (exchange, meet, regroup) is made by every rank, in the same order. One that
-/// times out names the ranks that are missing and breaks nothing: the same call, made again, goes
-/// on where it was, with what was given the first time. One that a loss makes impossible is
-/// `peer_lost` with the first rank that was lost; a rank that left in order is `peer_closed`. After
-/// a loss collective calls fail until regroup(). The coordinator's end is `peer_lost` with field
+/// Every rank makes each collective call (exchange, meet, regroup), in the same order. A call that
+/// times out names the missing ranks and breaks nothing: the same call, made again, continues with
+/// what was given the first time. A call that a loss makes impossible is `peer_lost` with the first
+/// rank that was lost; if a rank left properly, it is `peer_closed`. After a loss, collective calls
+/// fail until regroup(). If the coordinator is gone, calls are `peer_lost` with field
 /// "coordinator". A process that was dropped while it did not answer gets `peer_lost` with its own
 /// rank.
 ///
@@ -38,7 +38,7 @@ class Session;
 
 struct Member {
   Rank rank = 0;
-  std::uint64_t host_high = 0;  ///< Which machine: 128 bits that change when it boots.
+  std::uint64_t host_high = 0;  ///< The machine: 128 bits that change when it boots.
   std::uint64_t host_low = 0;
   std::uint16_t processors = 0;  ///< Of that machine.
   std::vector<std::byte> record{};
@@ -46,10 +46,10 @@ struct Member {
 };
 
 enum class Departed : std::uint8_t {
-  left,              ///< Said goodbye.
-  connection_ended,  ///< Its process ended, or closed the session without a word.
+  left,              ///< Left properly.
+  connection_ended,  ///< Its process ended, or closed the session without leaving.
   silent,            ///< Its process is stopped, its host or network gone.
-  dropped,           ///< We ourselves: the others went on, because we were silent.
+  dropped,           ///< This rank itself: it was silent, and the others went on.
   coordinator,       ///< The coordinator is gone; `rank` is kNoRank.
 };
 inline constexpr Rank kNoRank = std::numeric_limits<Rank>::max();
@@ -61,10 +61,11 @@ struct Departure {
 };
 
 struct JoinOptions {
-  std::vector<std::byte> record = {};  ///< What everybody gets to know of us: at most 512 bytes.
+  std::vector<std::byte> record = {};  ///< What all ranks learn about this one: at most 512 bytes.
   std::uint8_t algorithm = 0;          ///< Must be the same at every rank.
   std::chrono::nanoseconds timeout = std::chrono::seconds{30};
-  std::chrono::nanoseconds detect = std::chrono::seconds{5};  ///< A silent coordinator is gone.
+  std::chrono::nanoseconds detect =
+      std::chrono::seconds{5};  ///< After this much silence the coordinator is gone.
 };
 
 struct PeerRecord {
@@ -73,31 +74,32 @@ struct PeerRecord {
 };
 struct PeerOffer {
   Rank rank = 0;
-  std::vector<std::byte> common{};  ///< The same for all to whom that rank offered.
-  std::vector<std::byte> own{};     ///< For us.
+  std::vector<std::byte> common{};  ///< The same for all ranks that it made an offer to.
+  std::vector<std::byte> own{};     ///< For this rank.
 };
 
 inline constexpr Timeout kSessionTimeout = std::chrono::seconds{30};
 
 class Exchanger {
  public:
-  /// Returns when everybody is there. Dials until the time-out, so that the coordinator may come up
+  /// Returns when all ranks are there. Dials until the time-out, so the coordinator may start
   /// later. A process that takes the place of a lost rank waits until the others regroup.
   [[nodiscard]] static Result<Exchanger> join(const Identity& identity, const JoinOptions& options);
   Exchanger(Exchanger&&) noexcept;
   Exchanger& operator=(Exchanger&&) noexcept;
-  /// Without leave() before it, the others see a loss.
+  /// If leave() was not called before, the others see a loss.
   ~Exchanger();
 
   [[nodiscard]] Rank rank() const noexcept;
   [[nodiscard]] Rank world() const noexcept;
-  [[nodiscard]] std::uint32_t generation() const noexcept;         ///< From 1 on.
-  [[nodiscard]] std::span<const Member> members() const noexcept;  ///< By rank. Until regroup().
+  [[nodiscard]] std::uint32_t generation() const noexcept;  ///< Starts at 1.
+  [[nodiscard]] std::span<const Member> members()
+      const noexcept;  ///< By rank. Valid until regroup().
 
-  /// What each rank gave, by rank; nothing of ranks that are not present. Together at most 15 MiB.
+  /// What each rank gave, by rank; empty for ranks that are not present. At most 15 MiB together.
   [[nodiscard]] Result<std::vector<std::vector<std::byte>>> exchange(
       std::span<const std::byte> bytes, Timeout limit = kSessionTimeout);
-  /// The same with plain data. A rank that is not present has a T{}.
+  /// The same with plain data. A rank that is not present gives a T{}.
   template <RemoteLayout T>
     requires(!std::convertible_to<const T&, std::span<const std::byte>>)
   [[nodiscard]] Result<std::vector<T>> exchange(const T& record, Timeout limit = kSessionTimeout) {
@@ -114,43 +116,43 @@ class Exchanger {
     return records;
   }
 
-  /// Something for each of the ranks in `to`, and `common` for all of them. Returns what they
-  /// offered to us, in the order of `to`, when each of them has. One that times out goes on when it
-  /// is made again with the same ranks.
+  /// Offers something to each of the ranks in `to`, and `common` to all of them. Returns what they
+  /// offered to this rank, in the order of `to`, when all of them have. After a time-out, call it
+  /// again with the same ranks to continue.
   [[nodiscard]] Result<std::vector<PeerOffer>> offer(std::span<const std::byte> common,
                                                      std::span<const PeerRecord> to,
                                                      Timeout limit = kSessionTimeout);
   /// Returns when every rank that has not left has called it.
   [[nodiscard]] Result<void> meet(Timeout limit = kSessionTimeout);
 
-  /// Grows with each departure. One relaxed load.
+  /// Increases with each departure. One relaxed load.
   [[nodiscard]] std::uint32_t changes() const noexcept {
     return changes_->load(std::memory_order_relaxed);
   }
-  /// Of this generation, in the order in which the coordinator decided.
+  /// The departures of this generation, in the order in which the coordinator decided.
   [[nodiscard]] std::vector<Departure> departures() const;
-  /// Called in the session's thread for each, also for those that are known already. It must not
-  /// call this object, other than changes() and departures(), nor wait for who does.
+  /// Called in the session's thread for each departure, including those already known. It must not
+  /// call this object, except changes() and departures(), nor wait for a thread that does.
   void on_departure(std::function<void(const Departure&)> call);
   /// Readable (epoll) from a departure until the next departures().
   [[nodiscard]] int fd() const noexcept;
-  /// For a suspicion: the first loss, as soon as there is one. If there is none until the time-out,
-  /// the first rank that left; else `timed_out`.
+  /// To confirm a suspicion: the first loss, as soon as there is one. If there is none until the
+  /// time-out, the first rank that left; else `timed_out`.
   [[nodiscard]] Result<Departure> verdict(Timeout limit);
 
-  /// What ask() gives to others; at most 256 bytes, else `limit_exceeded`. At any time.
+  /// What ask() returns to others; at most 256 bytes, else `limit_exceeded`. At any time.
   Result<void> report(std::span<const std::byte> state);
-  /// The last report of a rank: answered by its session, whatever its threads are doing.
+  /// The last report of a rank. Its session answers, whatever its other threads are doing.
   [[nodiscard]] Result<std::vector<std::byte>> ask(Rank rank, Timeout limit);
 
   /// The survivors, and processes that took the place of lost ranks, begin the next generation.
-  /// Calls of the former one that were not over are forgotten. An empty record stays as it was.
+  /// Unfinished calls of the previous one are forgotten. An empty record keeps the old one.
   [[nodiscard]] Result<void> regroup(Timeout limit, std::vector<std::byte> record = {});
-  /// Says goodbye, and waits until everybody has, or is lost. Then other calls are `closed`. Called
-  /// again, it does nothing, or goes on to wait if it timed out.
+  /// Leaves properly, and waits until all ranks have left or are lost. After that, other calls are
+  /// `closed`. A second call does nothing, or continues to wait if the first timed out.
   [[nodiscard]] Result<void> leave(Timeout limit);
 
-  /// That the session has sent and received so far.
+  /// Bytes that the session has sent and received so far.
   [[nodiscard]] std::uint64_t bytes() const noexcept;
 
  private:

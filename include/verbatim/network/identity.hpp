@@ -12,21 +12,21 @@ namespace verbatim {
 
 class Coordinator;
 
-/// A process's number in its job, from 0 on.
+/// A process's number in its job, from 0.
 using Rank = std::uint32_t;
 
 struct Identity {
   Rank rank = 0;
-  Rank world = 1;  ///< How many ranks there are.
-  /// "host:port", several separated by commas: tried in turn until one answers.
+  Rank world = 1;  ///< The number of ranks.
+  /// "host:port", or several separated by commas, which are tried in turn until one answers.
   std::string coordinator{};
-  /// Without one, only a coordinator on this machine's loopback is talked to.
+  /// Without one, only a coordinator on this machine's loopback is accepted.
   std::optional<Secret> secret = std::nullopt;
   std::string job = "verbatim";                      ///< Keeps jobs apart.
-  std::optional<std::string> device = std::nullopt;  ///< Which device this rank uses.
-  std::shared_ptr<Coordinator> hosted = nullptr;     ///< Set where this process coordinates.
-  /// What a launcher wants to be told when this process has left the job (Bootstrap::pmix): it is,
-  /// with the last copy.
+  std::optional<std::string> device = std::nullopt;  ///< The device of this rank.
+  std::shared_ptr<Coordinator> hosted = nullptr;     ///< Set if this process coordinates.
+  /// What tells the launcher that this process has left the job (Bootstrap::pmix). The last copy
+  /// does.
   std::shared_ptr<const void> launcher = nullptr;
 };
 

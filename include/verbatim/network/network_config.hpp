@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file The ranks of a job as a file lists them: who they are, and where rank 0 can be reached.
+/// \file The ranks of a job as listed in a file, and where rank 0 can be reached.
 ///
 ///     { "hosts": [ {"hostname": "node-a", "port": 7000, "ibdev": "mlx5_0", "rankid": 0},
 ///                  {"hostname": "node-b", "port": 7000, "ibdev": "mlx5_1", "rankid": 1,
 ///                   "comment": "second rack"} ] }
 ///
-/// A raw configuration is what somebody wrote; build() makes a NetworkConfig of it, in which ranks
+/// A raw configuration is what the file says. build() makes a NetworkConfig from it, in which ranks
 /// run from 0 without a gap. Values: any thread.
 #include <cstddef>
 #include <cstdint>
@@ -22,8 +22,8 @@
 namespace verbatim {
 
 struct NodeConfig {
-  std::string hostname;      ///< A name or an address. Of rank 0 everybody has to know it.
-  std::uint16_t port = 0;    ///< Of rank 0 the coordinator's. That of others is not used.
+  std::string hostname;  ///< A name or an address. For rank 0, all others must be able to reach it.
+  std::uint16_t port = 0;    ///< For rank 0, the coordinator's. Unused for others.
   std::string ibdev;         ///< The RDMA device of this rank (Identity::device); may be empty.
   Rank rankid = 0;           ///< From 0, each once.
   std::string comment = {};  ///< For people.
@@ -51,9 +51,9 @@ class NetworkConfig {
 
 class RawNetworkConfig {
  public:
-  /// A text of the wrong shape is `malformed` and names the key. Unknown keys are passed over.
+  /// Text of the wrong shape is `malformed` and names the key. Unknown keys are ignored.
   [[nodiscard]] static Result<RawNetworkConfig> from_json(std::string_view json);
-  /// The same of a file. One that is not there is `not_found`, with (the end of) its path.
+  /// The same from a file. A missing file is `not_found`, with (the end of) its path.
   [[nodiscard]] static Result<RawNetworkConfig> load(const std::string& path);
 
   RawNetworkConfig& add_node(NodeConfig node);
@@ -61,15 +61,15 @@ class RawNetworkConfig {
   RawNetworkConfig& truncate(std::size_t count);
   [[nodiscard]] std::span<const NodeConfig> nodes() const noexcept { return nodes_; }
 
-  /// `invalid_argument` if there are none ("hosts"), or for the first rank, in their order, that is
-  /// wrong ("rankid"): not zero, there twice, or missing.
+  /// `invalid_argument` if there are no hosts ("hosts"), or for the first rank, in order, that is
+  /// wrong ("rankid"): it does not start at zero, is there twice, or is missing.
   [[nodiscard]] Result<NetworkConfig> build() const;
 
  private:
   std::vector<NodeConfig> nodes_;
 };
 
-/// As a file has it. Empty comments are left out.
+/// As in a file. Empty comments are left out.
 [[nodiscard]] std::string to_json(const RawNetworkConfig& config);
 [[nodiscard]] std::string to_json(const NetworkConfig& config);
 

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file The seam: the table of control verbs that a Context was opened through.
+/// \file The seam: the table of control verbs through which a Context was opened.
 ///
-/// Everything above this file works on any table; nothing above it asks which one it is on. The
+/// Everything above this file works with any table, and nothing above it asks which one it has. The
 /// *data* verbs (post, poll, arm) are not here: they go through the function pointers that each
-/// provider keeps inside `ibv_context`, as the inline functions of verbs.h do.
+/// provider keeps inside `ibv_context`, like the inline functions of verbs.h.
 ///
 /// Conventions: each entry keeps the return convention of the verb it is named after (a null
-/// pointer with errno, a positive errno, or -1 with errno). A verb that a provider lacks fails
-/// with EOPNOTSUPP at its call, so a table never holds a null pointer.
-/// Objects are destroyed through the table that made them.
+/// pointer with errno, a positive errno, or -1 with errno). A verb that a provider lacks fails with
+/// EOPNOTSUPP when it is called, so a table never holds a null pointer. An object is destroyed
+/// through the table that created it.
 #include <infiniband/verbs.h>
 
 #include <cerrno>
@@ -31,7 +31,7 @@ enum class Transport : std::uint8_t {
 
 namespace detail {
 
-/// Converts to a pointer to any function: one that fails with EOPNOTSUPP.
+/// Converts to a pointer to any function type: a function that fails with EOPNOTSUPP.
 struct MissingVerb {
   template <class R, class... Args>
   static R call(Args...) noexcept {
@@ -50,18 +50,18 @@ inline constexpr MissingVerb kMissing{};
 
 }  // namespace detail
 
-/// How the pages of owned memory are backed.
+/// The kind of pages behind owned memory.
 enum class HugePages : std::uint8_t {
   off,          ///< Ordinary pages.
-  transparent,  ///< Ask the kernel to use huge pages where it can; never fails for lack of them.
-  reserved,     ///< Only pages from the reserved pool (vm.nr_hugepages); fails without.
+  transparent,  ///< Ask the kernel for huge pages if possible; never fails for lack of them.
+  reserved,     ///< Only pages from the reserved pool (vm.nr_hugepages); fails if there are none.
 };
 
-/// Not a bridge to one device: one table serves every device of its kind.
+/// One table serves every device of its kind.
 struct Provider {
   const char* name = "";
 
-  /// nullptr when the provider works, else why it can list no device (static storage).
+  /// nullptr if the provider works, else why it can list no device (static storage).
   const char* (*unavailable)() = []() -> const char* { return nullptr; };
 
   // Devices.
@@ -69,7 +69,7 @@ struct Provider {
   void (*free_device_list)(ibv_device** list) = detail::kMissing;
   __be64 (*get_device_guid)(ibv_device*) = detail::kMissing;
   ibv_context* (*open_device)(ibv_device*) = detail::kMissing;
-  /// More about the failure of this thread's last open_device than errno can say, if there is.
+  /// Details about this thread's last open_device failure that errno cannot express, if any.
   std::optional<Error> (*open_failure)() = [] { return std::optional<Error>{}; };
   int (*close_device)(ibv_context*) = detail::kMissing;
   int (*query_device)(ibv_context*, ibv_device_attr_ex*) = detail::kMissing;
@@ -78,7 +78,7 @@ struct Provider {
   ssize_t (*query_gid_table)(ibv_context*, ibv_gid_entry*, std::size_t max) = detail::kMissing;
   int (*query_pkey)(ibv_context*, std::uint8_t port, int index, __be16*) = detail::kMissing;
   Transport (*transport)(ibv_device*) = [](ibv_device*) { return Transport::hardware; };
-  /// 0 on a real fabric; equal on two contexts that share a private one.
+  /// 0 on a real fabric; equal for two contexts that share a private one.
   std::uint64_t (*fabric_id)(ibv_context*) = [](ibv_context*) -> std::uint64_t { return 0; };
 
   // Async events.
@@ -93,7 +93,7 @@ struct Provider {
   ibv_mr* (*reg_mr)(ibv_pd*, void*, std::size_t, unsigned access) = detail::kMissing;
   ibv_mr* (*reg_dmabuf_mr)(ibv_pd*, std::uint64_t offset, std::size_t length, std::uint64_t iova,
                            int fd, int access) = detail::kMissing;
-  /// Not 0: an ibv_rereg_mr_err_code with errno, or EOPNOTSUPP.
+  /// Not 0 on failure: an ibv_rereg_mr_err_code with errno, or EOPNOTSUPP.
   int (*rereg_mr)(ibv_mr*, int flags, ibv_pd*, void*, std::size_t, int access) = detail::kMissing;
   int (*dereg_mr)(ibv_mr*) = detail::kMissing;
 

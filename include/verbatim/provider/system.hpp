@@ -2,7 +2,7 @@
 #pragma once
 /// \file The provider over libibverbs: hardware and the kernel's software devices.
 ///
-/// libibverbs.so.1 is loaded at run time, so a program starts where rdma-core is not installed
+/// It loads libibverbs.so.1 at run time. A program therefore starts on a machine without rdma-core,
 /// and lists zero devices there. `VERBATIM_LIBIBVERBS` names another library file.
 #include "verbatim/provider/provider.hpp"
 

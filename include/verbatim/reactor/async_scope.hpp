@@ -10,12 +10,12 @@
 ///       co_return Result<void>{};
 ///     });
 ///
-/// It goes on when the device is done with everything that was posted, whatever the closure did;
-/// the outcomes are those of scope.hpp. The closure's own locals may be posted, too: its frame goes
-/// after the scope.
+/// It resumes when the device is done with everything that was posted, whatever the closure did;
+/// the outcomes are those of scope.hpp. The closure may also post its own locals: its frame
+/// outlives the scope.
 ///
-/// Destroyed while it waits, the channel ends (`cancelled`), with the proof that the device has
-/// stopped, before any frame goes: that blocks, for `flush_timeout` at most.
+/// If it is destroyed while it waits, the channel ends (`cancelled`), with the proof that the
+/// device has stopped, before any frame is destroyed. That blocks, for at most `flush_timeout`.
 #include <coroutine>
 #include <exception>
 #include <optional>
@@ -38,7 +38,7 @@ struct OperationAccess {
   static Operation make(std::uint64_t id) noexcept { return Operation{id}; }
 };
 
-/// Until the operation is over; its result stays.
+/// Waits until the operation is over; leaves its result.
 class [[nodiscard("co_await it")]] SlotAwaiter {
  public:
   SlotAwaiter(ChannelCore& channel, std::uint64_t id, Deadline deadline) noexcept
@@ -73,7 +73,7 @@ class [[nodiscard("co_await it")]] OperationAwaiter {
   void await_suspend(std::coroutine_handle<> waiting) noexcept { slot_.await_suspend(waiting); }
   [[nodiscard]] Result<Completion> await_resume() noexcept {
     slot_.await_resume();
-    return scope_.wait(operation_);  // At once.
+    return scope_.wait(operation_);  // Returns at once.
   }
 
  private:
@@ -105,7 +105,7 @@ class AsyncScopeRun {
   Scope scope_;
 };
 
-/// Of the closure's Task.
+/// The type that the closure's Task returns.
 template <class F>
 using AsyncReturn = typename std::invoke_result_t<F&, Scope&>::Value;
 template <class F>
@@ -114,7 +114,7 @@ using AsyncOutcome = ScopeResult<typename ScopeReturn<AsyncReturn<F>>::Value,
 
 }  // namespace detail
 
-/// Co_await it: the result of an operation of the scope. Default: the channel's timeout.
+/// co_await it: the result of an operation of the scope. Default: the channel's timeout.
 [[nodiscard]] inline detail::OperationAwaiter over(Scope& scope, Operation operation,
                                                    Deadline deadline = {}) noexcept {
   return {scope, operation, deadline};
@@ -131,7 +131,7 @@ Task<detail::AsyncOutcome<F>> async_scope(
   static_assert(!detail::kHoldsHandle<Returned>,
                 "verbatim: the closure of a scope returns an Operation or the Scope: it would "
                 "outlive the scope");
-  // Destroyed from the last to the first: the proof, then the closure's frame.
+  // Destroyed from last to first: the proof, then the closure's frame.
   std::optional<Task<Returned>> running;
   std::optional<detail::Given<Returned>> returned;
   std::exception_ptr thrown;

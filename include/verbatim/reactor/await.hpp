@@ -6,14 +6,14 @@
 ///     auto [buffer, result] = co_await wait_until(channel.receive(std::move(buffer)), 50ms);
 ///     const std::size_t first = co_await when_any(receiving, sending);  // the other goes on
 ///
-/// The same Pending as ever: wait() blocks, co_await lets others run. A coroutine that is destroyed
+/// This is the same Pending: wait() blocks, co_await lets others run. A coroutine that is destroyed
 /// while it waits drops its Pending: the slot keeps the buffer until the device is done with it.
 ///
-/// Without a deadline of its own, a send may take as long as the channel's `timeout` says, and a
-/// receive for ever: a server waits for its clients. When a deadline passes, the channel ends, as
-/// it does for a blocking wait, and everybody who waits on it gets his buffer and the reason.
+/// Without a deadline, a send may take the channel's `timeout`, and a receive may take for ever,
+/// because a server waits for its clients. When a deadline passes, the channel ends, as with a
+/// blocking wait, and each waiter on it gets its buffer and the reason.
 ///
-/// Only on a channel of a Reactor, in its thread.
+/// Only on a channel of a Reactor, in the Reactor's thread.
 #include <array>
 #include <coroutine>
 #include <cstddef>
@@ -29,13 +29,13 @@ namespace verbatim {
 
 namespace detail {
 
-/// By the clock. Of `own`: what the queue says.
+/// By the clock. For the default deadline: as the queue says.
 [[nodiscard]] std::uint64_t end_of_wait(const ChannelCore& channel, const Slot& slot,
                                         Deadline deadline) noexcept;
-/// As Channel::cancel().
+/// Like Channel::cancel().
 void cancel(ChannelCore& channel) noexcept;
 
-/// What coroutines and waiters need of a Pending.
+/// The part of a Pending that coroutines and waiters use.
 struct PendingAccess {
   template <class Owner>
   static ChannelCore& channel(Pending<Owner>& pending) noexcept {
@@ -45,26 +45,26 @@ struct PendingAccess {
   static Slot& slot(Pending<Owner>& pending) noexcept {
     return *pending.slot_;
   }
-  /// Whether there is something to wait for. A failure is told when its channel is over.
+  /// Whether there is something to wait for. A failure is reported when its channel is over.
   template <class Owner>
   [[nodiscard]] VERBATIM_HOT static bool is_to_come(const Pending<Owner>& pending) noexcept {
     const Slot& slot = *pending.slot_;
     return slot.state == SlotState::flying ||
            (slot.state == SlotState::done && !slot.completion.ok());
   }
-  /// The result of one that is over, and succeeded; else as wait() gives it, at once.
+  /// The result of an operation that is over and succeeded; otherwise that of wait(), at once.
   template <class Owner>
   VERBATIM_HOT static Completed<Owner> take(Pending<Owner>& pending) noexcept {
     return pending.take_over();
   }
-  /// Nobody is woken any more.
+  /// Wakes nobody any more.
   template <class Owner>
   static void withdraw(Pending<Owner>& pending) noexcept {
     detail::withdraw(*pending.slot_, pending.id_);
   }
 };
 
-/// Lives in the coroutine's frame for the length of the co_await, beside the Pending.
+/// Lives in the coroutine's frame during the co_await, beside the Pending.
 template <class Owner>
 class [[nodiscard("co_await it")]] PendingAwaiter {
  public:
@@ -160,15 +160,15 @@ auto operator co_await(Pending<Owner>&& pending) noexcept {
   return detail::PendingAwaiter<Owner>{pending};
 }
 
-/// As `co_await pending`, with a deadline of its own: `timed_out` ends the channel.
+/// As `co_await pending`, with a deadline: `timed_out` ends the channel.
 template <class Owner>
 [[nodiscard]] auto wait_until(Pending<Owner>&& pending VERBATIM_LIFETIMEBOUND,
                               Deadline deadline) noexcept {
   return detail::DeadlineAwaiter<Owner>{pending, deadline};
 }
 
-/// Which of them is over first. The others go on: on RDMA one operation cannot be cancelled alone.
-/// Their results, and that of the first, are taken with co_await or wait().
+/// Which of them is over first. The others continue: RDMA cannot cancel a single operation. Take
+/// the results, including that of the first, with co_await or wait().
 template <class... Owners>
 [[nodiscard]] auto when_any(Pending<Owners>&... pending) noexcept {
   static_assert(sizeof...(Owners) > 0, "verbatim: when_any() of nothing would wait for ever");

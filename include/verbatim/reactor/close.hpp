@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file How a coroutine closes a channel: as Channel::close(), and others run meanwhile.
+/// \file How a coroutine closes a channel: like Channel::close(), but others run meanwhile.
 ///
 ///     const auto closed = co_await close(channel, 1s);
 ///
-/// It tells the peer that it is done, and waits until the peer is. Destroyed while it waits, it
-/// leaves the channel as it is: closing.
+/// It tells the peer that it is done, and waits until the peer is. If it is destroyed while it
+/// waits, the channel continues to close.
 #include <coroutine>
 
 #include "verbatim/channel/channel.hpp"
@@ -19,11 +19,11 @@ struct ChannelAccess {
   static ChannelCore& core(const Channel& channel, std::source_location where) {
     return channel.usable(where);
   }
-  /// For a post, which need not ask: see Channel::usable().
+  /// For a post, which need not check: see Channel::usable().
   static ChannelCore& unasked(const Channel& channel) noexcept { return *channel.state_; }
 };
 
-/// Until the device has given everything back.
+/// Waits until the device has returned everything.
 class [[nodiscard("co_await it")]] OverAwaiter {
  public:
   explicit OverAwaiter(ChannelCore& channel) noexcept : channel_(channel) {}
@@ -55,7 +55,7 @@ class [[nodiscard("co_await it")]] CloseAwaiter {
   void await_suspend(std::coroutine_handle<> waiting) noexcept { over_.await_suspend(waiting); }
   [[nodiscard]] Result<void> await_resume() noexcept {
     over_.await_resume();
-    return channel_.close();  // It is over: that tells how it went.
+    return channel_.close();  // It is over: this returns the outcome.
   }
 
  private:
@@ -66,7 +66,7 @@ class [[nodiscard("co_await it")]] CloseAwaiter {
 
 }  // namespace detail
 
-/// The channel stays where it is until then.
+/// The channel must not move until then.
 [[nodiscard]] inline detail::CloseAwaiter close(
     Channel& channel, Deadline deadline = {},
     std::source_location where = std::source_location::current()) {

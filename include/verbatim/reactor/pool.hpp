@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file Buffers that are registered once, taken in a few instructions, and come home when dropped.
+/// \file Buffers that are registered once, taken in a few instructions, and return when dropped.
 ///
 ///     auto pool = VERBATIM_TRY(Pool::create(domain, {.bytes = 4096, .count = 1024}));
 ///     Buffer buffer = pool.try_take();  // null: all are out
 ///
-/// A buffer of a pool is a Buffer like any other. Dropped, wherever and by whomever, it is free
-/// again: also when an operation of a dropped Pending is over. It holds what its last user left.
+/// A buffer from a pool is a Buffer like any other. When it is dropped, by anyone and anywhere, it
+/// is free again; also when the operation of a dropped Pending is over. It holds what its last user
+/// left.
 ///
-/// Ownership: move-only. The pool may go before its buffers: the last of them takes the memory
-///            along.
-/// Threads:   one takes; the first take decides which. Any thread may drop buffers. The thread that
-///            takes hands a pool on by moving it. Another one may destroy it if the taking thread
-///            drops none at the same time.
+/// Ownership: move-only. The pool may be destroyed before its buffers: the last of them frees the
+///            memory.
+/// Threads:   one thread takes; the first take decides which. Any thread may drop buffers. The
+/// taking
+///            thread passes a pool on by moving it. Another thread may destroy it if the taking
+///            thread drops none at the same time.
 #include <array>
 #include <atomic>
 #include <bit>
@@ -37,22 +39,22 @@
 namespace verbatim {
 
 struct PoolOptions {
-  std::size_t bytes = 4096;   ///< Of each buffer.
-  std::uint32_t count = 256;  ///< Buffers. grow() adds more; nothing else does.
+  std::size_t bytes = 4096;   ///< The size of each buffer.
+  std::uint32_t count = 256;  ///< Buffers. Only grow() adds more.
   HugePages huge_pages = HugePages::off;
 };
 
 namespace detail {
 class PoolAwaiter;
 
-/// One size of buffers. It lives until the pool and all buffers are gone.
+/// Buffers of one size. It lives until the pool and all buffers are gone.
 struct PoolState : BufferHome {
   PoolState(ProtectionDomain in, const PoolOptions& chosen) noexcept;
   ~PoolState();
 
-  // Of the thread that takes.
+  // For the taking thread only.
   BufferBlock* free = nullptr;
-  /// Which takes, and whose drops go straight to `free`. 0: none yet, or none any more.
+  /// The taking thread, whose drops go straight to `free`. 0: none yet, or none any more.
   std::atomic<std::uintptr_t> thread{0};
   std::uint32_t total = 0;
   const ProtectionDomain domain;
@@ -62,11 +64,11 @@ struct PoolState : BufferHome {
 
   ReturnedBlocks returned{};  ///< By other threads.
 
-  // Coroutines that wait, the first in front: detail/pool_awaiter.hpp.
+  // Waiting coroutines, the first in front: detail/pool_awaiter.hpp.
   std::mutex mutex{};
   PoolAwaiter* queue = nullptr;
   PoolAwaiter* last_queued = nullptr;
-  /// False: it has got one instead.
+  /// False: it got a buffer instead.
   [[nodiscard]] bool join_queue(PoolAwaiter& awaiter);
   void leave_queue(PoolAwaiter& awaiter) noexcept;
   [[nodiscard]] bool give_to_first(BufferBlock& block) noexcept;
@@ -74,7 +76,7 @@ struct PoolState : BufferHome {
   [[nodiscard]] Error all_are_out() const noexcept;
 
   Result<void> grow(std::uint32_t count);
-  /// What other threads dropped.
+  /// Collects what other threads dropped.
   [[nodiscard]] bool collect() noexcept;
   [[nodiscard]] Result<Buffer> wait(Deadline deadline);
   void close() noexcept;
@@ -95,7 +97,7 @@ struct PoolState : BufferHome {
   [[gnu::noinline]] Buffer take_slowly(std::source_location where);
   [[gnu::noinline]] void give_back_slowly(BufferBlock& block) noexcept;
   static void give_back(BufferHome& home, BufferBlock& block) noexcept;
-  static void arrive(const BufferBlock& block) noexcept;  ///< AddressSanitizer: usable again.
+  static void arrive(const BufferBlock& block) noexcept;  ///< For AddressSanitizer: usable again.
 };
 
 }  // namespace detail
@@ -111,15 +113,15 @@ class Pool {
   [[nodiscard]] VERBATIM_HOT Buffer try_take(Where where = Where::current()) {
     return state_->take(where);
   }
-  /// Waits until another thread drops one; default: 10 s. `timed_out` tells how many are out. A
+  /// Waits until another thread drops one; default: 10 s. `timed_out` says how many are out. A
   /// coroutine waits with `co_await reactor.take(pool)`; while one does, this is `would_block`.
   [[nodiscard]] Result<Buffer> take(Deadline deadline = {}, Where where = Where::current());
 
-  /// That many more, in a registration of their own.
+  /// Adds that many, in a separate registration.
   [[nodiscard]] Result<void> grow(std::uint32_t count) { return state_->grow(count); }
   [[nodiscard]] std::size_t bytes() const noexcept { return state_->options.bytes; }
   [[nodiscard]] std::uint32_t count() const noexcept { return state_->total; }
-  /// How many a take would find. Counts them; for the thread that takes.
+  /// How many buffers a take would find. Counts them; only for the taking thread.
   [[nodiscard]] std::uint32_t free() const noexcept;
 
   Pool(Pool&& other) noexcept;
@@ -137,19 +139,19 @@ class Pools {
  public:
   using Where = std::source_location;
 
-  /// In any order; one pool for each.
+  /// Sizes in any order; one pool for each.
   [[nodiscard]] static Result<Pools> create(const ProtectionDomain& domain,
                                             std::vector<PoolOptions> sizes);
 
-  /// The smallest size that holds `bytes`. Null if all of that size are out, or none is that large:
-  /// larger ones are not taken instead, so that small requests cannot use them up.
+  /// The smallest size that holds `bytes`. Null if all of that size are out, or no size is that
+  /// large. It does not take larger ones instead, so that small requests cannot use them up.
   [[nodiscard]] VERBATIM_HOT Buffer try_take(std::size_t bytes, Where where = Where::current()) {
     for (Pool* pool = first_[std::bit_width(bytes)]; pool != end_; ++pool)
       if (pool->bytes() >= bytes) [[likely]]
         return pool->try_take(where);
     return detail::Raw::buffer(nullptr);
   }
-  /// As Pool::take(); `limit_exceeded` if no size holds `bytes`.
+  /// Like Pool::take(); `limit_exceeded` if no size holds `bytes`.
   [[nodiscard]] Result<Buffer> take(std::size_t bytes, Deadline deadline = {},
                                     Where where = Where::current());
   [[nodiscard]] std::span<Pool> pools() noexcept { return pools_; }  ///< Smallest first.
@@ -157,8 +159,9 @@ class Pools {
  private:
   explicit Pools(std::vector<Pool> pools);
   std::vector<Pool> pools_;
-  Pool* end_;                      ///< Of `pools_`, which never grows.
-  std::array<Pool*, 65> first_{};  ///< By bit width: the smallest that may hold so many.
+  Pool* end_;  ///< The end of `pools_`, which never grows.
+  std::array<Pool*, 65>
+      first_{};  ///< By bit width: the smallest pool that may hold that many bytes.
 };
 
 }  // namespace verbatim

@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file One thread, many channels: polls one completion queue for all of them, and wakes whoever
-/// waits for what came.
+/// \file One thread, many channels: polls one completion queue for all of them, and wakes the
+/// waiters.
 ///
 ///     auto reactor = VERBATIM_TRY(Reactor::create(domain));
 ///     auto listener = VERBATIM_TRY(Listener::open(domain, ":7000", {.channel = {.on = reactor}}));
 ///     return reactor.run(serve(reactor, listener));
 ///
-/// Coroutines wait with co_await (await.hpp); a loop of your own waits with fd(), and asks for tags
-/// (notify() and poll()). While there is work it polls, then it gives the processor away at each
-/// turn, then it sleeps until the device, a timer, a descriptor or another thread wakes it.
+/// Coroutines wait with co_await (await.hpp). Your own event loop waits with fd(), and gets tags
+/// (notify() and poll()). While there is work the reactor polls. Then it yields the processor at
+/// each turn, and then it sleeps until the device, a timer, a descriptor or another thread wakes
+/// it.
 ///
-/// Ownership: move-only. Spawned coroutines are destroyed with it. Its channels live on, and are
-///            driven by blocking calls only.
-/// Threads:   one, the same for its channels. stop() and submit() may be called by any.
-/// Fork:      it belongs to the process that made it.
+/// Ownership: move-only. Spawned coroutines are destroyed with it. Its channels live on; then only
+///            blocking calls drive them.
+/// Threads:   one, the same for its channels. Any thread may call stop() and submit().
+/// Fork:      it belongs to the process that created it.
 #include <chrono>
 #include <coroutine>
 #include <cstddef>
@@ -57,7 +58,7 @@ class [[nodiscard("co_await it")]] EventAwaiter : EventSource, Timer {
                Deadline deadline) noexcept;
   EventAwaiter(const EventAwaiter&) = delete;
   EventAwaiter& operator=(const EventAwaiter&) = delete;
-  ~EventAwaiter();  ///< It leaves the reactor's lists.
+  ~EventAwaiter();  ///< Leaves the reactor's lists.
   [[nodiscard]] static bool await_ready() noexcept { return false; }
   bool await_suspend(std::coroutine_handle<> waiting) noexcept;
   [[nodiscard]] Result<void> await_resume() const noexcept { return result_; }
@@ -70,9 +71,9 @@ class [[nodiscard("co_await it")]] EventAwaiter : EventSource, Timer {
   ReactorState& reactor_;
   int descriptor_;
   std::uint32_t events_;
-  FileDescriptor duplicate_{};  ///< Of one that another coroutine waits for, too.
+  FileDescriptor duplicate_{};  ///< For a descriptor that another coroutine waits for, too.
   Deadline deadline_;
-  std::coroutine_handle<> waiting_{};  ///< Null: in no list.
+  std::coroutine_handle<> waiting_{};  ///< Null: not in a list.
   Result<void> result_{};
 };
 class [[nodiscard("co_await it")]] SleepAwaiter final : public EventAwaiter {
@@ -88,15 +89,15 @@ inline constexpr bool kIsResult<Result<T>> = true;
 }  // namespace detail
 
 struct ReactorOptions {
-  /// Operations of all channels together that may be on their way at once. It is address space;
-  /// the completion queue grows with the channels, as far as the device lets it.
+  /// Operations of all channels together that may be in flight at once. It only reserves address
+  /// space; the completion queue grows with the channels, as far as the device allows.
   std::uint32_t max_operations = 1u << 20;
-  /// How long it polls in vain before it sleeps. It learns how much of that is worth it.
+  /// How long it polls in vain before it sleeps. It learns how much of this pays off.
   std::chrono::nanoseconds spin = std::chrono::microseconds{20};
   /// Buffers that all of its channels receive into: see incoming.hpp. Default: each channel posts
-  /// receives of its own.
+  /// its own receives.
   std::optional<SharedReceiveOptions> receives{};
-  /// A turn that takes longer is logged: somebody keeps all others waiting.
+  /// Logs a turn that takes longer, because it keeps all others waiting.
   std::chrono::nanoseconds warn = std::chrono::milliseconds{100};
 };
 
@@ -108,60 +109,60 @@ class Reactor {
   /// For ChannelOptions::on.
   operator SharedCompletions() const noexcept;
 
-  /// Until all spawned tasks are over, or stop(). Throws what a task let out; the others go on with
-  /// the next run().
+  /// Runs until all spawned tasks are over, or until stop(). Throws what a task threw; the next
+  /// run() continues with the others.
   void run();
-  /// Until this one is over: what it returns or throws. After stop() it is destroyed where it
-  /// waits, and its Result is `cancelled`.
+  /// Runs until this task is over, and returns or throws its outcome. After stop() the task is
+  /// destroyed where it waits, and its Result is `cancelled`.
   template <class T>
   T run(Task<T> task);
-  /// Begins it now, up to its first co_await.
+  /// Starts it now, and runs it up to its first co_await.
   void spawn(Task<void> task);
 
-  /// Does what there is to do, and never sleeps: for a loop of your own, which waits for fd(). It
-  /// looks 64 times at most, so that the rest of the loop has its turn; fd() then stays readable.
+  /// Does what there is to do, and never sleeps: for your own loop, which waits for fd(). It polls
+  /// at most 64 times, so that the rest of the loop can run; fd() then stays readable.
   std::size_t poll();
-  /// As poll(), until there are tags of what is over; up to `out.size()` of them. Call it until it
-  /// gives none: from then on fd() tells.
+  /// Like poll(), and returns the tags of finished operations, at most `out.size()` of them. Call
+  /// it until it returns none; after that, fd() reports more.
   std::size_t poll(std::span<void*> out);
-  /// `tag` comes out of poll() when the operation is over: then its wait() returns at once.
+  /// poll() returns `tag` when the operation is over; its wait() then returns at once.
   template <class Owner>
   void notify(Pending<Owner>& pending, void* tag, Deadline deadline = {}) {
     tell(detail::PendingAccess::channel(pending), detail::PendingAccess::slot(pending),
          detail::PendingAccess::is_to_come(pending), tag, deadline);
   }
-  /// The same of the next message.
+  /// The same for the next message.
   void notify(Incoming& incoming, void* tag);
-  /// For epoll: readable when poll() has something to do. Not to be read.
+  /// For epoll: readable when poll() has something to do. Do not read it.
   [[nodiscard]] int fd() noexcept;
 
-  /// Co_await it: for so long.
+  /// co_await it: waits this long.
   [[nodiscard]] detail::SleepAwaiter sleep(std::chrono::nanoseconds time) noexcept;
-  /// Co_await it: until the descriptor can be read, or `timed_out`.
+  /// co_await it: until the descriptor can be read, or `timed_out`.
   [[nodiscard]] detail::EventAwaiter readable(int descriptor,
                                               Deadline deadline = kForever) noexcept;
   [[nodiscard]] detail::EventAwaiter writable(int descriptor,
                                               Deadline deadline = kForever) noexcept;
-  /// Co_await it: a buffer, as soon as one is dropped; who waits longest gets it. `timed_out`;
-  /// `closed` if the pool is destroyed meanwhile. In the thread that takes from the pool.
+  /// co_await it: a buffer, as soon as one is dropped; the longest waiter gets it. `timed_out`;
+  /// `closed` if the pool is destroyed meanwhile. Only in the thread that takes from the pool.
   [[nodiscard]] detail::PoolAwaiter take(Pool& pool, Deadline deadline = kForever) noexcept;
   /// The next client of a listener whose channels are on this reactor.
   [[nodiscard]] Task<Result<Connection>> accept(const Listener& listener,
                                                 Deadline deadline = kForever);
-  /// As verbatim::dial(), on this reactor: `options.channel.on` is set for you. Name the options:
-  /// g++ 12 destroys a temporary aggregate in a co_await twice.
+  /// Like verbatim::dial(), on this reactor: `options.channel.on` is set for you. Give the options
+  /// a name: g++ 12 destroys a temporary aggregate in a co_await twice.
   [[nodiscard]] Task<Result<Connection>> dial(const ProtectionDomain& domain,
                                               std::string_view address, const DialOptions& options);
   [[nodiscard]] Task<Result<Connection>> dial(const ProtectionDomain& domain,
                                               std::string_view address);
   void dial(const ProtectionDomain&, std::string_view, DialOptions&&) = delete;
 
-  /// Buffers of the shared receives that are neither with the program nor unread.
+  /// Buffers of the shared receives that the program does not hold and that hold no unread message.
   [[nodiscard]] std::uint32_t free_receives() const noexcept;
 
-  /// run() returns as soon as it can. From any thread.
+  /// Makes run() return as soon as possible. From any thread.
   void stop() noexcept;
-  /// `work` runs in the reactor's thread. From any thread.
+  /// Runs `work` in the reactor's thread. From any thread.
   void submit(std::function<void()> work);
 
   Reactor(Reactor&&) noexcept;
@@ -171,7 +172,7 @@ class Reactor {
  private:
   explicit Reactor(std::unique_ptr<detail::ReactorState> state) noexcept;
   Task<Result<Connection>> drive(std::shared_ptr<detail::Dialling> dialling);
-  /// False: stopped. The task is gone either way.
+  /// False: stopped. The task is gone in both cases.
   [[nodiscard]] bool run_until_over(Task<void> task);
   void tell(detail::ChannelCore& channel, detail::Slot& slot, bool is_to_come, void* tag,
             Deadline deadline);

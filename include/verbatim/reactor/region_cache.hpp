@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file Registrations of memory that the program has allocated itself, kept for the next time.
+/// \file Registrations of the program's own memory, kept for the next use.
 ///
 ///     RegionCache cache{domain};
 ///     auto image = VERBATIM_TRY(cache.find(pixels));  // a std::shared_ptr<std::vector<std::byte>>
 ///     auto [back, result] = channel.send(std::move(image)).wait();
 ///
-/// The key is who owns the memory (the shared_ptr's control block), not where it lies: an address
-/// that was freed and is in use again is never taken for the former. Nothing is hooked. A container
-/// that has moved its elements is seen, and registered anew; the one that it cannot see is a
-/// container that let its memory go and got the same address and size again: forget() it before.
+/// The key is the owner of the memory (the shared_ptr's control block), not its address: an address
+/// that was freed and reused is never taken for the old memory. The cache hooks nothing. It notices
+/// a container that has moved its elements, and registers it again. It cannot notice a container
+/// that freed its memory and got the same address and size again: forget() it before that.
 ///
-/// What find() gives is an owner: it keeps the memory and the registration, also when the cache has
-/// let it go or is destroyed. Other holders of the shared_ptr are not kept from the memory: while
-/// an operation has it, they must not touch it, or not write to it if it is only sent.
+/// find() returns an owner. It keeps the memory and the registration alive, even after the cache
+/// has dropped them or is destroyed. Other holders of the shared_ptr can still access the memory.
+/// While an operation has it, they must not touch it, or must not write to it if it is only sent.
 ///
-/// Ownership: an entry has a weak_ptr; what is gone is let go at the next registration. Until then
-///            its pages stay pinned, and the memory of a make_shared allocated.
-/// Threads:   one at a time. The owners it gives may go to other threads.
+/// Ownership: an entry has a weak_ptr; the next registration drops entries whose memory is gone.
+///            Until then the pages stay pinned, and the memory of a make_shared allocated.
+/// Threads:   one at a time. The owners it returns may go to other threads.
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -38,13 +38,13 @@
 
 namespace verbatim {
 
-/// Past these the one that was not asked for longest is let go.
+/// Beyond these limits the least recently used entry is dropped.
 struct RegionCacheOptions {
   std::uint32_t entries = 1024;
   std::uint64_t bytes = std::uint64_t{1} << 30;
 };
 
-/// Memory of the program's own with its registration. Of a const T, it is sent only.
+/// The program's own memory with its registration. If T is const, it can only be sent.
 template <class T>
 class [[nodiscard]] Registered {
  public:
@@ -73,7 +73,7 @@ class [[nodiscard]] Registered {
   [[nodiscard]] std::span<std::byte> part(ByteRange range, std::source_location where) const;
 
   std::shared_ptr<T> memory_;
-  std::shared_ptr<const MemoryRegion> region_;  // After memory_: goes before it.
+  std::shared_ptr<const MemoryRegion> region_;  // After memory_: destroyed before it.
   std::span<std::byte> bytes_;                  ///< As they were registered.
 };
 
@@ -83,7 +83,7 @@ class RegionCache {
 
   explicit RegionCache(ProtectionDomain domain, const RegionCacheOptions& options = {});
 
-  /// Registers it if it was not. One that is larger than the cache is registered, and not kept.
+  /// Registers it if necessary. Memory larger than the cache is registered, but not kept.
   template <NamedMemory T>
   [[nodiscard]] Result<Registered<T>> find(std::shared_ptr<T> memory,
                                            Where where = Where::current()) {
@@ -95,7 +95,7 @@ class RegionCache {
       if (entry.object != memory.get() || !entry.is_of(memory)) continue;
       if (entry.bytes.data() != bytes.data() || entry.bytes.size() != bytes.size() ||
           (!kConst && entry.is_read_only)) [[unlikely]] {
-        drop(at);  // It has moved, or is to be written.
+        drop(at);  // It has moved, or must become writable.
         break;
       }
       if (at != newest_) touch(at);
@@ -106,7 +106,7 @@ class RegionCache {
     return Registered<T>{std::move(memory), *std::move(region), bytes};
   }
 
-  /// The next find() registers it anew. Owners that it gave keep theirs.
+  /// The next find() registers it again. Owners that it returned keep their registration.
   template <class T>
   void forget(const std::shared_ptr<T>& memory) noexcept {
     for (std::uint32_t at = heads_[place_of(memory.get())]; at != kNone; at = all_[at].next)
@@ -125,12 +125,12 @@ class RegionCache {
   static constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
 
   struct Entry {
-    const volatile void* object = nullptr;  ///< Null: it is free.
+    const volatile void* object = nullptr;  ///< Null: this entry is free.
     std::weak_ptr<const volatile void> owner{};
     std::span<std::byte> bytes{};
     std::shared_ptr<const MemoryRegion> region{};
     bool is_read_only = false;
-    std::uint32_t next = kNone;   ///< In its chain, or among the free ones.
+    std::uint32_t next = kNone;   ///< In its chain, or in the free list.
     std::uint32_t newer = kNone;  ///< By the last find().
     std::uint32_t older = kNone;
 
@@ -161,7 +161,7 @@ class RegionCache {
   std::uint64_t max_bytes_;
   unsigned shift_;
   std::vector<Entry> all_;
-  std::vector<std::uint32_t> heads_;  ///< Of the chains.
+  std::vector<std::uint32_t> heads_;  ///< Heads of the chains.
   std::uint32_t free_ = kNone;
   std::uint32_t newest_ = kNone;
   std::uint32_t oldest_ = kNone;

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file A coroutine: it begins when it is awaited or spawned, and is destroyed with its Task.
+/// \file A coroutine: it starts when it is awaited or spawned, and is destroyed with its Task.
 ///
 ///     Task<Result<void>> serve(Channel channel);
 ///     co_await serve(std::move(channel));      reactor.spawn(…);      reactor.run(…);
 ///
-/// What it returns, or throws, comes out of the co_await. Frames come from lists of the thread: in
-/// steady state nothing is allocated.
+/// co_await returns what it returned, or throws what it threw. Frames come from per-thread lists:
+/// in steady state nothing is allocated.
 ///
-/// Ownership: move-only. Destroyed before its end, a task is destroyed where it waits: its buffers
-///            in flight stay with their slots, as those of any dropped Pending.
+/// Ownership: move-only. If a task is destroyed before its end, it is destroyed where it waits: its
+///            buffers in flight stay with their slots, as with any dropped Pending.
 /// Threads:   one.
 #include <coroutine>
 #include <exception>
@@ -28,13 +28,13 @@ class Task;
 
 namespace detail {
 
-/// What is kept of a T that a coroutine gives.
+/// How the T that a coroutine returns is stored.
 template <class T>
 using Given = std::conditional_t<std::is_void_v<T>, std::monostate, T>;
 
 /// What all coroutines of this library have in common.
 struct PromiseBase {
-  std::coroutine_handle<> continuation{};  ///< Who awaits it: set before it begins.
+  std::coroutine_handle<> continuation{};  ///< The awaiting coroutine: set before it starts.
 
   static void* operator new(std::size_t bytes) { return FramePool::take(bytes); }
   static void operator delete(void* frame, std::size_t bytes) noexcept {
@@ -69,7 +69,7 @@ struct Promise final : PromiseBase {
     return *std::move(returned);
   }
 
-  std::optional<T> returned{};  // And not a variant of both: -40 / -20.
+  std::optional<T> returned{};  // Not a variant of both: -40 / -20.
   std::exception_ptr thrown{};
 };
 template <>
@@ -91,7 +91,7 @@ template <class T = void>
 class [[nodiscard("a Task does nothing until it is awaited or spawned")]] Task {
  public:
   using promise_type = detail::Promise<T>;
-  using Value = T;  ///< What a co_await gives.
+  using Value = T;  ///< What a co_await returns.
 
   Task(Task&& other) noexcept : coroutine_(std::exchange(other.coroutine_, nullptr)) {}
   Task& operator=(Task&& other) noexcept {
@@ -119,7 +119,7 @@ class [[nodiscard("a Task does nothing until it is awaited or spawned")]] Task {
    private:
     std::coroutine_handle<promise_type> coroutine_;
   };
-  /// Once: the task is over afterwards.
+  /// Call it once: the task is over afterwards.
   Awaiter operator co_await() && {
     check(coroutine_ && !coroutine_.done(), "Task: awaited twice, or moved away before");
     return Awaiter{coroutine_};

@@ -4,9 +4,9 @@
 ///
 ///     auto [value, other] = co_await when_all(lookup(a), lookup(b));
 ///
-/// Over when all are, whatever became of them; the first exception, in the order of the arguments,
-/// is thrown then. What a Task<void> gives is a std::monostate. Operations need none of this: they
-/// run from the post on, so awaiting one Pending after the other is enough.
+/// It is over when all tasks are, whatever their outcome. Then it throws the first exception, in
+/// the order of the arguments. A Task<void> gives a std::monostate. Operations need none of this:
+/// they run from the post on, so awaiting one Pending after the other is enough.
 #include <array>
 #include <coroutine>
 #include <cstddef>
@@ -22,13 +22,13 @@ namespace verbatim {
 
 namespace detail {
 
-/// How many parts are not over yet, and who waits for them.
+/// How many parts are not over yet, and the coroutine that waits for them.
 struct Latch {
   std::size_t left;
   std::coroutine_handle<> waiting{};
 };
 
-/// One of the tasks, as a coroutine that tells the latch.
+/// One of the tasks, as a coroutine that counts down the latch.
 class Part {
  public:
   // NOLINTNEXTLINE(readability-identifier-naming): the language's name.
@@ -94,7 +94,7 @@ struct AllAwaiter {
   bool await_suspend(std::coroutine_handle<> waiting) {
     latch.waiting = waiting;
     for (Part& part : parts) part.begin(latch);
-    return --latch.left != 0;  // One was for us: nobody resumes us before here.
+    return --latch.left != 0;  // One count was ours: nobody resumes us before here.
   }
   void await_resume() const noexcept {}
 };

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file Bad days on purpose: what shall go wrong on the software device, and when.
+/// \file Fault injection: what goes wrong on the software device, and when.
 ///
 /// A plan counts the work requests that this process posts on software devices ("operations") and
-/// the control calls it makes, from 1, since the plan was installed. The same plan can be given as
-/// text in `VERBATIM_SOFT_FAULTS` (see parse_fault_plan), so that a program need not be changed.
+/// its control calls, from 1, starting when the plan is installed. `VERBATIM_SOFT_FAULTS` can give
+/// the same plan as text (see parse_fault_plan), without a change to the program.
 ///
 /// Threads: install plans while no request is in flight.
 #include <chrono>
@@ -17,20 +17,21 @@
 namespace verbatim::soft {
 
 enum class FaultKind : std::uint8_t {
-  /// The wire loses it `count` times; each time costs an ack timeout. Without one nothing is sent
-  /// again: it is outstanding, with all behind it, until the queue pair is moved to error or reset.
+  /// The wire loses it `count` times; each loss costs an ack timeout. Without an ack timeout
+  /// nothing is resent: it and all requests behind it stay outstanding until the queue pair is
+  /// moved to error or reset.
   drop,
-  delay,          ///< It starts `delay` late, and with it all that is behind it in its queue.
+  delay,          ///< It starts `delay` late, and so do all requests behind it in its queue.
   no_receive,     ///< The peer answers "no receive posted" `count` times.
   fail,           ///< It completes with `status`; its queue pair breaks.
-  port_down,      ///< With it the port goes down, and comes up again after `delay`.
+  port_down,      ///< When it is posted the port goes down; it comes up again after `delay`.
   overrun,        ///< The completion queue of its sends overruns.
   remove_device,  ///< The device disappears.
 };
 
 struct Fault {
   FaultKind kind{};
-  std::uint64_t operation = 0;  ///< The n-th, from 1.
+  std::uint64_t operation = 0;  ///< Its number, from 1.
   std::uint32_t count = 1;
   std::chrono::nanoseconds delay{};
   std::uint8_t status = 21;  ///< An `ibv_wc_status` (a `WorkStatus`, as a number).

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file How the software device behaves in this process: at once or later, well or badly.
+/// \file How the software device behaves in this process: immediately or later, well or badly.
 ///
-/// Programs open "soft0" like any device; this header is for tests. What is set here holds for all
-/// software devices of the process, from the next operation on. The environment sets the same:
+/// Programs open "soft0" like any device; this header is for tests. Its settings apply to all
+/// software devices of the process, from the next operation on. The environment can set the same:
 /// `VERBATIM_SOFT_MODE=deferred`, `VERBATIM_SOFT_SEED=42`, `VERBATIM_SOFT_FAULTS=…`.
 #include <chrono>
 #include <cstdint>
@@ -22,22 +22,22 @@ enum class Mode : std::uint8_t {
 
 struct Behaviour {
   Mode mode = Mode::immediate;
-  std::uint64_t seed = 1;  ///< Of the times in deferred mode.
+  std::uint64_t seed = 1;  ///< For the times in deferred mode.
   std::chrono::nanoseconds max_delay = std::chrono::microseconds{200};
   FaultPlan faults{};
 };
 
-/// Replaces the behaviour of this process, and starts counting operations and calls anew.
+/// Replaces the behaviour of this process, and restarts the counts of operations and calls.
 void set_behaviour(Behaviour behaviour);
 
-/// How this process reaches the memory of another. For asking what is in use.
+/// How this process reaches the memory of another. Only for queries.
 enum class MemoryPath : std::uint8_t {
   mapped,   ///< Memory of a Buffer: peers map it. No system call per operation.
   process,  ///< Other memory: process_vm_readv and process_vm_writev.
   relay,    ///< Both denied: the peer's helper thread copies.
 };
-/// What applies to `Buffer` memory, and to other memory, of the process in which the queue pair
-/// with this number lives; as found out by trying.
+/// The paths to `Buffer` memory and to other memory of the process that owns the queue pair with
+/// this number, as found by trying.
 struct MemoryPaths {
   MemoryPath buffer = MemoryPath::mapped;
   MemoryPath other = MemoryPath::process;

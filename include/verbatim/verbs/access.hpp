@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file What may be done with a memory region, and through a queue pair.
+/// \file What a memory region and a queue pair allow.
 ///
-/// The bits are the verbs' own (`ibv_access_flags`). The same set serves regions, queue pairs and
-/// the type of a `RemoteSpan`. Give the least that works: remote_write lets a peer write at any
+/// The bits are the verbs' own (`ibv_access_flags`). The same set is used for regions, queue pairs
+/// and the type of a `RemoteSpan`. Give the least that works: remote_write lets a peer write at any
 /// time until the region is deregistered.
 #include "verbatim/base/flags.hpp"
 
@@ -18,14 +18,14 @@ enum class Access : unsigned {
   zero_based = 1u << 5,
   on_demand = 1u << 6,
   huge_pages = 1u << 7,
-  relaxed_ordering = 1u << 20,  ///< A hint: ignored where the device has no such mode.
+  relaxed_ordering = 1u << 20,  ///< A hint: ignored if the device has no such mode.
 };
 template <>
 inline constexpr bool kIsFlag<Access> = true;
 
 using AccessFlags = Flags<Access>;
 
-/// The rights that a peer can be given.
+/// The rights that can be given to a peer.
 inline constexpr AccessFlags kRemoteAccess =
     Access::remote_write | Access::remote_read | Access::remote_atomic;
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file Where a datagram goes: the path to a port, as the device wants it.
+/// \file Where a datagram goes: the path to a port, in the device's form.
 ///
 /// Ownership: move-only; keeps its domain alive. It must outlive the completion of every datagram
-///            that names it.
+///            that uses it.
 #include <infiniband/verbs.h>
 
 #include <cstdint>

@@ -2,9 +2,9 @@
 #pragma once
 /// \file Many requests, one doorbell.
 ///
-/// A batch copies the elements of what is added, not the memory they name; the contract of
-/// unsafe.hpp holds for all of it. The device takes a prefix of the list: on a failure the caller
-/// learns how many requests it took, and those will complete.
+/// A batch copies the elements of a request, not the memory they name. The contract of unsafe.hpp
+/// holds for all requests. The device takes a prefix of the list. On a failure the caller learns
+/// how many requests the device took; those will complete.
 ///
 /// Hot path: no allocation; storage is part of the object, sized by its template arguments.
 #include <algorithm>
@@ -17,12 +17,12 @@
 namespace verbatim::unsafe {
 
 struct [[nodiscard]] Posted {
-  std::size_t accepted = 0;      ///< The first so many are on their way.
-  std::optional<Error> error{};  ///< Why the next one was not taken; empty if all were.
+  std::size_t accepted = 0;      ///< This many requests, from the first, are in flight.
+  std::optional<Error> error{};  ///< Why the next one was not taken; empty if all were taken.
   [[nodiscard]] explicit operator bool() const noexcept { return !error; }
 };
 
-/// Requests of one kind of queue: `Request` is ibv_send_wr or ibv_recv_wr.
+/// Requests for one kind of queue: `Request` is ibv_send_wr or ibv_recv_wr.
 template <class Request, std::size_t Capacity, std::size_t ElementsPerRequest>
 class RequestList {
   static_assert(Capacity > 0 && ElementsPerRequest > 0);
@@ -58,7 +58,7 @@ class RequestList {
     return {};
   }
 
-  /// Posts all and empties the list.
+  /// Posts all requests and empties the list.
   template <class Queue>
   Posted submit(Queue* queue, const char* operation) noexcept {
     if (size_ == 0) return {};
@@ -68,7 +68,7 @@ class RequestList {
     const int failed = detail::call(queue, requests_.data(), &rejected);
     if (failed == 0) [[likely]]
       return {.accepted = count};
-    // A driver that fails without naming the request took none.
+    // If the driver fails without naming a request, it took none.
     const std::size_t accepted =
         rejected != nullptr ? static_cast<std::size_t>(rejected - requests_.data()) : 0;
     return {accepted, detail::post_failed(queue->context, operation, failed)};
@@ -77,8 +77,8 @@ class RequestList {
   [[nodiscard]] bool fits(std::size_t max_elements) const noexcept {
     return widest_ <= max_elements;
   }
-  /// submit() for a list that does not fit the queue: what precedes the request that is too wide
-  /// goes, and that request is refused as if by the device, but with the reason.
+  /// submit() for a list that does not fit the queue. The requests before the first one that is too
+  /// wide are posted; that request is refused as if by the device, but with the reason.
   template <class Queue>
   VERBATIM_COLD Posted submit_narrow(Queue* queue, const char* operation,
                                      std::size_t max_elements) noexcept {
@@ -91,19 +91,19 @@ class RequestList {
     size_ = narrow;
     if (narrow > 0) requests_[narrow - 1].next = nullptr;
     const Posted posted = submit(queue, operation);
-    widest_ = 0;  // Also where nothing precedes it, and submit() had nothing to do.
+    widest_ = 0;  // Also if nothing precedes it, and submit() did nothing.
     return posted ? Posted{posted.accepted, refusal} : posted;
   }
 
  private:
   std::size_t size_ = 0;
-  std::size_t widest_ = 0;  ///< Elements of the request that has most.
+  std::size_t widest_ = 0;  ///< Elements of the widest request.
   std::array<Request, Capacity> requests_;
   std::array<std::array<ibv_sge, ElementsPerRequest>, Capacity> elements_;
 };
 
-/// Sends, writes, reads and atomics, in any mix. Use from one thread; not movable: requests point
-/// into it.
+/// Sends, writes, reads and atomics, in any mix. Use it from one thread. It cannot be moved,
+/// because requests point into it.
 template <std::size_t Capacity, std::size_t ElementsPerRequest = 4>
 class SendBatch : public RequestList<ibv_send_wr, Capacity, ElementsPerRequest> {
  public:
@@ -137,7 +137,7 @@ class ReceiveBatch : public RequestList<ibv_recv_wr, Capacity, ElementsPerReques
   [[nodiscard]] Result<void> add(const Receive<N>& work, WrId id) noexcept {
     return this->append(work, work.into.size(), id);
   }
-  /// To a queue pair (also before it is connected) or a shared receive queue.
+  /// Posts to a queue pair (also before it is connected) or a shared receive queue.
   template <class Queue>
     requires std::same_as<Queue, QueuePair> || std::same_as<Queue, PreparedQueuePair>
   Posted post(Queue& queue_pair) noexcept {
@@ -149,7 +149,7 @@ class ReceiveBatch : public RequestList<ibv_recv_wr, Capacity, ElementsPerReques
   }
 
  private:
-  /// The queue is known only now, and with it how many elements a request may have.
+  /// The queue, and with it the number of elements that a request may have, is known only now.
   template <class Queue>
   Posted submit_fitting(Queue* queue, const char* operation, std::size_t max_elements) noexcept {
     if (!this->fits(max_elements)) [[unlikely]]

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file Registered memory that this object owns: the default way to have memory for RDMA.
+/// \file Registered memory that this object owns: the default kind of memory for RDMA.
 ///
 /// 64-byte aligned, zeroed, not inherited by forked children, registered for local use only.
 ///
 /// Ownership: move-only and null after a move; keeps its ProtectionDomain alive. Deregistered
-///            before it is unmapped. Use after a move: clang finds it (-Wconsumed), else check().
+///            before it is unmapped. clang finds a use after a move (-Wconsumed), else check()
+///            does.
 /// Threads:   one at a time.
 #include <cstddef>
 #include <memory>
@@ -33,11 +34,11 @@ struct BufferHome {
   void (*take_back)(BufferHome& home, BufferBlock& block) noexcept;
 };
 
-/// A buffer's memory and registration. It stays where it is, so that a Buffer is one pointer: it is
-/// moved into an operation and out again each time.
+/// A buffer's memory and registration. The block keeps its address, so that a Buffer is one
+/// pointer: every operation moves it in and out again.
 struct BufferBlock {
   BufferBlock(std::unique_ptr<Allocation> allocated, MemoryRegion registered) noexcept;
-  /// A part of memory that the home keeps.
+  /// A part of memory that the home owns.
   BufferBlock(BufferHome& of, std::span<std::byte> part, MemoryRegion registered) noexcept;
   ~BufferBlock();
   BufferBlock(const BufferBlock&) = delete;
@@ -45,17 +46,18 @@ struct BufferBlock {
 
   std::byte* data;
   std::size_t size;
-  std::uint32_t key;                   ///< The region's, beside what the data path reads.
-  std::uint32_t views = 0;             ///< How many with() are looking at the bytes.
+  std::uint32_t key;                   ///< The region's, kept beside what the data path reads.
+  std::uint32_t views = 0;             ///< How many with() calls access the bytes now.
   bool is_dropped = false;             ///< Its Buffer is gone: the last view frees it.
-  BufferHome* home;                    ///< That of a Buffer of its own frees it.
+  BufferHome* home;                    ///< The home of a stand-alone Buffer frees it.
   BufferBlock* next = nullptr;         ///< For the home.
   std::unique_ptr<Allocation> memory;  // Before region: unmapped after deregistration.
   MemoryRegion region;
 };
 }  // namespace detail
 
-/// What a Buffer can be seen as. Not pointers and views: what they point to is elsewhere.
+/// What a Buffer can be viewed as. Pointers and views are excluded: what they refer to is
+/// elsewhere.
 template <class T>
 concept BufferElement =
     std::is_object_v<T> && std::is_trivially_copyable_v<T> && !std::is_const_v<T> &&
@@ -67,7 +69,8 @@ struct BufferOptions {
 
 class VERBATIM_CONSUMABLE Buffer {
  public:
-  using Where = std::source_location;  ///< Of the caller: a buffer that is gone is reported there.
+  using Where =
+      std::source_location;  ///< The caller's line: a use of a moved-from buffer is reported there.
 
   Buffer(Buffer&& other) noexcept : block_(std::exchange(other.block_, nullptr)) {}
   VERBATIM_RESTORES Buffer& operator=(Buffer&& other) noexcept {
@@ -81,14 +84,14 @@ class VERBATIM_CONSUMABLE Buffer {
       free_block(block_);
   }
 
-  /// False after a move: the buffer is elsewhere.
+  /// False after a move.
   [[nodiscard]] explicit operator bool() const noexcept { return block_ != nullptr; }
   [[nodiscard]] std::size_t size() const noexcept { return block_ != nullptr ? block_->size : 0; }
-  /// Whether a with() is looking at the bytes. Not of one that was moved away.
+  /// Whether a with() accesses the bytes now. Not for a moved-from buffer.
   [[nodiscard]] bool is_seen() const noexcept { return block_->views != 0; }
 
-  /// Calls `use` with the bytes, which are not to be kept beyond the call. Posting the buffer from
-  /// inside is a programming error, and is found.
+  /// Calls `use` with the bytes, which must not be kept beyond the call. Posting the buffer from
+  /// inside is a programming error that is found.
   template <class F>
   VERBATIM_UNCONSUMED_ONLY decltype(auto) with(F&& use, Where where = Where::current()) & {
     const std::span<std::byte> seen = bytes(where);
@@ -113,7 +116,7 @@ class VERBATIM_CONSUMABLE Buffer {
   }
   void bytes() && = delete;
 
-  /// The bytes as objects of type T, as many as fit. Those of a new buffer are all zero, whatever
+  /// The bytes as objects of type T, as many as fit. In a new buffer all bytes are zero, whatever
   /// the members' initializers say.
   template <BufferElement T>
       VERBATIM_UNCONSUMED_ONLY [[nodiscard]] std::span<T> as(Where where = Where::current()) &
@@ -138,13 +141,13 @@ class VERBATIM_CONSUMABLE Buffer {
   }
   void region() && = delete;
 
-  /// `size` bytes from `offset` on; the rest of the buffer where `size` is left out.
+  /// `size` bytes from `offset` on; without `size`, the rest of the buffer.
   VERBATIM_UNCONSUMED_ONLY [[nodiscard]] GatherElement gather(
       std::size_t offset, std::size_t size = std::dynamic_extent,
       Where where = Where::current()) const&;
   VERBATIM_UNCONSUMED_ONLY [[nodiscard]] ScatterElement scatter(
       std::size_t offset, std::size_t size = std::dynamic_extent, Where where = Where::current()) &;
-  // All of it.
+  // The whole buffer.
   VERBATIM_UNCONSUMED_ONLY [[nodiscard]] VERBATIM_HOT GatherElement
   gather(Where where = Where::current()) const& {
     return GatherElement{whole(where)};
@@ -157,7 +160,7 @@ class VERBATIM_CONSUMABLE Buffer {
  private:
   friend class ProtectionDomain;
   friend struct detail::Raw;
-  /// Counts a look at the bytes.
+  /// Counts an access to the bytes.
   class View {
    public:
     explicit View(detail::BufferBlock& block) noexcept : block_(block) { ++block_.views; }
@@ -174,7 +177,7 @@ class VERBATIM_CONSUMABLE Buffer {
 
   explicit Buffer(detail::BufferBlock* block) noexcept : block_(block) {}
   [[gnu::noinline]] static void free_block(detail::BufferBlock* block) noexcept;
-  /// Its bounds need no check; that it fits 32 bits does.
+  /// The bounds need no check, but that the length fits 32 bits does.
   [[nodiscard]] VERBATIM_HOT ibv_sge whole(Where where) const {
     check(block_ != nullptr, "Buffer: the buffer was moved away", where);
     check(block_->size <= UINT32_MAX, "Buffer: too long for one element", where);

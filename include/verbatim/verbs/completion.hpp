@@ -2,8 +2,8 @@
 #pragma once
 /// \file The result of one work request.
 ///
-/// Laid out as `ibv_wc`, so that polling writes straight into the caller's array. Of a failed
-/// request only id, status, vendor code and queue pair number mean anything; the rest is empty.
+/// Laid out as `ibv_wc`, so that polling writes straight into the caller's array. For a failed
+/// request only id, status, vendor code and queue pair number are meaningful; the rest is empty.
 #include <infiniband/verbs.h>
 
 #include <bit>
@@ -15,7 +15,7 @@
 
 namespace verbatim {
 
-/// What a completed request was. Only those that this library posts or receives.
+/// What a completed request was. Lists only requests that this library posts or receives.
 enum class Opcode : std::uint8_t {
   send,
   write,
@@ -23,7 +23,7 @@ enum class Opcode : std::uint8_t {
   compare_swap,
   fetch_add,
   receive,            ///< A receive that a send filled.
-  receive_immediate,  ///< A receive consumed by a write with immediate: the data went elsewhere.
+  receive_immediate,  ///< A receive that a write with immediate took: the data went elsewhere.
   other,
 };
 
@@ -42,8 +42,8 @@ class Completion {
   /// Empty for a failed request.
   [[nodiscard]] std::optional<Opcode> opcode() const noexcept;
 
-  /// Bytes received, read, or (receive_immediate) written by the peer into memory of its choice;
-  /// 8 for atomics. Empty for a failed request, and for sends and writes: unspecified there.
+  /// Bytes received, read, or (receive_immediate) written by the peer into memory of its choice; 8
+  /// for atomics. Empty for a failed request, and for sends and writes, where it is unspecified.
   [[nodiscard]] std::optional<std::uint32_t> byte_count() const noexcept;
 
   /// In host order. Empty unless the peer sent one.
@@ -53,8 +53,8 @@ class Completion {
                                                       : wc_.imm_data;
   }
 
-  /// The sender of a datagram; empty on connected queue pairs (cannot be told from a 0 there, so
-  /// only meaningful for UD) and for a failed request.
+  /// The sender of a datagram; empty for a failed request. Meaningful only for UD: on a connected
+  /// queue pair the value is unspecified.
   [[nodiscard]] std::optional<QpNumber> source() const noexcept {
     if (!ok() || (wc_.opcode & IBV_WC_RECV) == 0) return std::nullopt;
     return QpNumber{wc_.src_qp};
@@ -79,7 +79,7 @@ inline std::optional<Opcode> Completion::opcode() const noexcept {
     case IBV_WC_FETCH_ADD: return Opcode::fetch_add;
     case IBV_WC_RECV: return Opcode::receive;
     case IBV_WC_RECV_RDMA_WITH_IMM: return Opcode::receive_immediate;
-    default: return Opcode::other;  // A raw post of the caller's own.
+    default: return Opcode::other;  // A raw post by the caller.
   }
 }
 

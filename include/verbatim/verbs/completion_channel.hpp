@@ -2,11 +2,11 @@
 #pragma once
 /// \file Sleeping until a completion queue has something.
 ///
-/// Completion queues made with a channel raise an event on it when armed. Events are taken from
-/// the kernel and acknowledged in the same step, so that destroying a queue never waits for one.
+/// A completion queue created with a channel raises an event on it when armed. The channel takes
+/// and acknowledges events in one step, so destroying a queue never waits for an acknowledgement.
 ///
 /// Ownership: a cheap, shared handle; its queues keep it alive.
-/// Threads:   waiting, on a channel and on all queues of that channel, from one thread at a time.
+/// Threads:   one thread at a time may wait on a channel and on the queues of that channel.
 #include <chrono>
 #include <cstddef>
 #include <memory>
@@ -22,12 +22,12 @@ struct CompletionQueueState;
 
 class CompletionChannel {
  public:
-  /// Readable when an event waits: for epoll. Non-blocking.
+  /// Readable when an event waits; for epoll. Non-blocking.
   [[nodiscard]] int fd() const noexcept;
 
-  /// Sleeps until an armed queue of this channel raised an event, takes all events, marks their
-  /// queues (`CompletionQueue::take_signal`), and returns how many events there were. `timed_out`
-  /// if none came.
+  /// Sleeps until an armed queue of this channel raises an event. Takes all events, marks their
+  /// queues (`CompletionQueue::take_signal`), and returns the number of events. `timed_out` if none
+  /// came.
   [[nodiscard]] Result<std::size_t> wait(std::chrono::nanoseconds timeout) const;
 
  private:

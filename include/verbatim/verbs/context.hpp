@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file An open device: what it can do, its ports, and the objects made from it.
+/// \file An open device: its capabilities, its ports, and the objects created from it.
 ///
-/// Ownership: a cheap, shared handle. Everything made from it keeps the device open, so the order
-///            in which handles are dropped never matters.
+/// Ownership: a cheap, shared handle. Everything created from it keeps the device open, so handles
+///            can be dropped in any order.
 /// Threads:   any.
 #include <cstdint>
 #include <memory>
@@ -30,8 +30,8 @@ struct Raw;
 struct ContextState;
 }  // namespace detail
 
-/// What the device offers. Consulted before every optional feature: an absent one is a clear
-/// `unsupported`, never an EINVAL of the driver.
+/// What the device offers. The library consults it before every optional feature, so a missing
+/// feature is a clear `unsupported` and never an EINVAL from the driver.
 struct Capabilities {
   bool reliable_connection = false;
   bool unreliable_connection = false;
@@ -62,7 +62,7 @@ struct Capabilities {
 
 class Context {
  public:
-  /// What was opened.
+  /// The device that was opened.
   [[nodiscard]] const Device& device() const noexcept;
   [[nodiscard]] std::string_view name() const noexcept;
   [[nodiscard]] Guid guid() const noexcept;
@@ -74,10 +74,10 @@ class Context {
   [[nodiscard]] Result<Port> query_port(std::uint8_t port) const;
   /// The first ACTIVE port; `not_ready` with the state of port 1 if there is none.
   [[nodiscard]] Result<Port> first_active_port() const;
-  /// The rows of the port's GID table that are in use.
+  /// The entries of the port's GID table that are in use.
   [[nodiscard]] Result<std::vector<GidEntry>> query_gid_table(std::uint8_t port) const;
   [[nodiscard]] Result<std::vector<PartitionKey>> query_partition_keys(std::uint8_t port) const;
-  /// The NUMA node that the device is attached to; `not_found` where the system names none.
+  /// The device's NUMA node; `not_found` if the system names none.
   [[nodiscard]] Result<int> numa_node() const;
 
   [[nodiscard]] Result<ProtectionDomain> allocate_domain() const;
@@ -85,11 +85,11 @@ class Context {
       const CompletionQueueOptions& options) const;
   [[nodiscard]] Result<CompletionChannel> create_completion_channel() const;
 
-  /// The events that concern the device or a port, seen so far.
+  /// Events for the device or a port so far.
   [[nodiscard]] EventFlags events() const noexcept;
   /// Readable when events wait. For `EventDelivery::manual`.
   [[nodiscard]] int event_fd() const noexcept;
-  /// Reads all waiting events without blocking; how many there were.
+  /// Reads all waiting events without blocking; returns how many there were.
   [[nodiscard]] Result<std::size_t> dispatch_events() const;
 
  private:

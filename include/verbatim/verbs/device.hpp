@@ -2,7 +2,7 @@
 #pragma once
 /// \file Finding a device and opening it.
 ///
-/// Ownership: a Device keeps the list it came from alive, and an opened Context its Device.
+/// Ownership: a Device keeps the list it came from alive; an open Context keeps its Device alive.
 /// Threads:   any.
 #include <array>
 #include <cstddef>
@@ -22,7 +22,7 @@ namespace verbatim {
 
 class Context;
 
-/// A device's worldwide unique number, in the order in which it is printed.
+/// A device's worldwide unique number, in printing order.
 struct Guid {
   std::array<std::uint8_t, 8> bytes{};
 
@@ -50,7 +50,7 @@ namespace verbatim {
 
 struct ContextOptions {
   EventDelivery events = EventDelivery::thread;
-  EventHandler on_event{};  ///< Beside marking the objects; may be empty.
+  EventHandler on_event{};  ///< Called in addition to marking the objects; may be empty.
 };
 
 class Device {
@@ -74,14 +74,14 @@ class Device {
 [[nodiscard]] Result<std::vector<Device>> list_devices(const Provider& provider);
 
 struct OpenOptions {
-  std::string_view name{};             ///< Empty: `VERBATIM_DEVICE`, else the first that works.
+  std::string_view name{};  ///< Empty: `VERBATIM_DEVICE`, else the first device that works.
   std::optional<Transport> require{};  ///< Refuse any other transport.
   ContextOptions context{};
 };
 
-/// Opens the named device. Without a name: the first with an ACTIVE port and reliable connections,
-/// which is the built-in soft0 where there is no other (`VERBATIM_SOFT=0` hides it). An unknown
-/// name is `not_found` and names it.
+/// Opens the named device. Without a name it opens the first one with an ACTIVE port and reliable
+/// connections. If there is no other, that is the built-in soft0 (`VERBATIM_SOFT=0` hides it). An
+/// unknown name is `not_found`, and the error names it.
 [[nodiscard]] Result<Context> open_device(OpenOptions options = {});
 [[nodiscard]] Result<Context> open_device(std::string_view name);
 

@@ -2,10 +2,10 @@
 #pragma once
 /// \file Pieces of registered memory that one work request reads (gather) or fills (scatter).
 ///
-/// An element is made by the region that contains it (`region.gather(x)`), which checks the
-/// bounds; that is the only safe way to get one. Laid out as `ibv_sge`, so a list of elements is
-/// handed to the device as it is. A gather element may be copied (many may read); a scatter
-/// element may not (one may write).
+/// The region that contains the memory makes the element (`region.gather(x)`) and checks the
+/// bounds; this is the only safe way to get one. An element is laid out as `ibv_sge`, so a list of
+/// elements goes to the device as it is. A gather element can be copied, because many may read. A
+/// scatter element cannot, because only one may write.
 #include <infiniband/verbs.h>
 
 #include <array>
@@ -81,7 +81,7 @@ template <class Element>
 class ElementList<Element, std::dynamic_extent> {
  public:
   ElementList(std::span<const Element> elements) noexcept : elements_(elements) {}
-  /// Any list with a name: a vector, say.
+  /// Any named list, such as a vector.
   template <std::ranges::contiguous_range R>
     requires std::same_as<std::ranges::range_value_t<R>, Element>
   ElementList(R& elements) noexcept : elements_(elements) {}
@@ -92,23 +92,23 @@ class ElementList<Element, std::dynamic_extent> {
   std::span<const Element> elements_;
 };
 
-/// Memory that can be handed to a device: contiguous, of a type that is its bytes.
+/// Memory that can be given to a device: contiguous, of a trivially copyable type.
 template <class R>
 concept ByteLikeRange = std::ranges::contiguous_range<R> && std::ranges::sized_range<R> &&
                         std::is_trivially_copyable_v<std::ranges::range_value_t<R>>;
 
-/// One object that is its bytes. A pointer is not: its bytes mean nothing elsewhere.
+/// One object that can be copied as bytes. A pointer is excluded: its bytes mean nothing elsewhere.
 template <class T>
 concept ByteLikeObject =
     std::is_object_v<T> && std::is_trivially_copyable_v<T> && !std::ranges::range<T> &&
     !std::is_pointer_v<T> && !std::is_member_pointer_v<T> && !std::is_null_pointer_v<T> &&
     !std::same_as<std::remove_cv_t<T>, GatherElement>;
 
-/// A container named by an lvalue, as opposed to a view: what it holds lives as long as its name.
+/// A container named by an lvalue, not a view: its contents live as long as the name.
 template <class R>
 concept NamedContainer = ByteLikeRange<R> && !std::ranges::borrowed_range<std::remove_cv_t<R>>;
 
-/// A container about to die: its memory would be gone before the device touches it.
+/// A temporary container: its memory would be gone before the device touches it.
 template <class R>
 concept DyingContainer = ByteLikeRange<R> && !std::is_lvalue_reference_v<R> &&
                          !std::ranges::borrowed_range<std::remove_cvref_t<R>>;
@@ -117,14 +117,14 @@ concept DyingContainer = ByteLikeRange<R> && !std::is_lvalue_reference_v<R> &&
 template <class R>
 concept NamedMemory = NamedContainer<R> || ByteLikeObject<R>;
 
-/// A container or one object that is about to die.
+/// A container or one object that is a temporary.
 template <class R>
 concept DyingMemory = DyingContainer<R> || (!std::is_lvalue_reference_v<R> &&
                                             ByteLikeObject<std::remove_reference_t<R>>);
 
 namespace detail {
 
-/// The one object as a list of itself; a container as it is.
+/// One object as a span of itself; a container as it is.
 template <class R>
 [[nodiscard]] constexpr auto as_span(R& memory) noexcept {
   if constexpr (std::ranges::range<R>)
@@ -137,7 +137,7 @@ template <class R>
 inline constexpr bool kIsConstMemory =
     std::is_const_v<typename decltype(as_span(std::declval<R&>()))::element_type>;
 
-// ---- Whatever names elements, as the list that a work request has
+// ---- Everything that names elements, as the list that a work request holds
 
 /// The number of elements that a type holds by value: one, an array's, or a list's.
 template <class T, class Element>
@@ -168,7 +168,8 @@ concept GatherElements = ElementsOf<T, GatherElement>;
 template <class T>
 concept ScatterElements = ElementsOf<T, ScatterElement>;
 
-/// By value where the number is known and the elements can be had; else borrowed, for the call.
+/// By value if the number is known and the elements can be copied or moved; else borrowed for the
+/// call.
 template <class Element, ElementsOf<Element> From>
 [[nodiscard]] VERBATIM_HOT auto list_from(From&& from) noexcept {
   using Plain = std::remove_cvref_t<From>;

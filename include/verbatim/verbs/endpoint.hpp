@@ -3,9 +3,9 @@
 /// \file What two peers tell each other before they talk: a versioned, self-describing record.
 ///
 /// An Endpoint describes one queue pair and everything that must match. The caller carries it to
-/// the peer by any means (bytes or JSON); `negotiate()` decides whether and how the two can talk.
-/// Decoding trusts nothing: an unknown version, a truncated or hostile record is `malformed`, and
-/// the error names the field.
+/// the peer by any means (bytes or JSON). `negotiate()` decides whether and how the two can talk.
+/// Decoding trusts nothing: an unknown version, or a truncated or hostile record, is `malformed`,
+/// and the error names the field.
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -36,7 +36,7 @@ class PacketSequenceNumber {
  public:
   constexpr PacketSequenceNumber() noexcept = default;
   [[nodiscard]] static Result<PacketSequenceNumber> from_value(std::uint32_t value) noexcept;
-  /// A packet of a former connection with the same queue pair number then falls outside the
+  /// A packet of an earlier connection with the same queue pair number then falls outside the
   /// window of this one.
   [[nodiscard]] static PacketSequenceNumber random() noexcept;
 
@@ -52,16 +52,16 @@ struct Endpoint {
   static constexpr std::uint16_t kVersion = 1;
   static constexpr std::size_t kMaxGids = 8;
 
-  /// An address that the peer may use to reach us.
+  /// An address at which the peer can reach this side.
   struct CandidateGid {
     Gid gid;
-    std::uint32_t index = 0;  ///< In our GID table: ours to use as the source.
+    std::uint32_t index = 0;  ///< In this side's GID table, to use as the source.
     GidType type = GidType::infiniband;
     friend bool operator==(const CandidateGid&, const CandidateGid&) noexcept = default;
   };
 
-  std::uint64_t nonce = 0;  ///< Random per queue pair and connection: a recycled queue pair
-                            ///< number is told from the one meant.
+  std::uint64_t nonce = 0;  ///< Random per queue pair and connection: distinguishes a reused queue
+                            ///< pair number from the intended one.
   Transport transport = Transport::hardware;
   std::uint64_t fabric_id = 0;  ///< 0 on a real fabric.
   LinkLayer link_layer = LinkLayer::unspecified;
@@ -74,13 +74,13 @@ struct Endpoint {
   PartitionKey partition_key{};
   QueueKey queue_key{};  ///< For datagrams.
   MaximumTransferUnit mtu = MaximumTransferUnit::bytes_256;
-  std::uint8_t read_atomic_initiator = 0;  ///< Reads and atomics this side may have in flight.
-  std::uint8_t read_atomic_responder = 0;  ///< ... and those it can serve at once.
+  std::uint8_t read_atomic_initiator = 0;  ///< Reads and atomics that this side may have in flight.
+  std::uint8_t read_atomic_responder = 0;  ///< ... and those that it can serve at once.
   std::uint32_t max_message_bytes = 0;
   AckTimeout ack_timeout;
   MinRnrTimer min_rnr_timer;
   bool atomics = false;
-  bool remote_write = false;  ///< This side allows it.
+  bool remote_write = false;  ///< Whether this side allows it.
 
   friend bool operator==(const Endpoint&, const Endpoint&) noexcept = default;
 };

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file Asynchronous events: what the device says outside of any completion.
+/// \file Asynchronous events: what the device reports outside of completions.
 ///
-/// A context reads its events (one thread, started with the first queue pair; or the caller, see
-/// `EventDelivery`). Each is copied and acknowledged at once, so destroying an object never waits
-/// for an acknowledgement; then the object it concerns is marked (`QueuePair::events()`,
-/// `CompletionQueue::events()`, `SharedReceiveQueue::events()`, `Context::events()`). The events of
-/// a port mark the context and every queue pair on that port.
+/// A library thread, started with the first queue pair, reads the events of a context, or the
+/// caller does (see `EventDelivery`). The reader copies and acknowledges each event at once, so
+/// destroying an object never waits for an acknowledgement. Then it marks the object that the event
+/// concerns (`QueuePair::events()`, `CompletionQueue::events()`, `SharedReceiveQueue::events()`,
+/// `Context::events()`). The events of a port mark the context and every queue pair on that port.
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -49,11 +49,11 @@ using EventFlags = Flags<EventType>;
 /// "port error, GID change"; "" for none.
 [[nodiscard]] std::string to_string(EventFlags events);
 
-/// Events of a port after which a connection made before may no longer reach its peer.
+/// Port events after which an existing connection may no longer reach its peer.
 inline constexpr EventFlags kPathEvents = EventType::port_error | EventType::lid_change |
                                           EventType::partition_key_change | EventType::gid_change;
-/// The one of them that explains a failure best; nothing if none was seen. explain() knows it by
-/// its name, as the text of an error.
+/// The one of them that explains a failure best; nothing if none was seen. explain() recognises it
+/// by its name, as the text of an error.
 [[nodiscard]] std::optional<EventType> path_trouble(EventFlags seen) noexcept;
 
 struct AsyncEvent {
@@ -64,13 +64,13 @@ struct AsyncEvent {
 
 /// Who reads the events of a context.
 enum class EventDelivery : std::uint8_t {
-  thread,  ///< A thread of the library, started with the first queue pair.
+  thread,  ///< A library thread, started with the first queue pair.
   manual,  ///< The caller: wait for `Context::event_fd()`, then `Context::dispatch_events()`.
 };
 
-/// Called after the object was marked, on the thread that reads events: the library's, or one that
-/// is in dispatch_events(), or that resets a queue pair and so reads what was still to be read. It
-/// must not destroy objects of the context.
+/// Called after the object was marked, on the thread that reads events: the library's, one in
+/// dispatch_events(), or one that resets a queue pair and so reads the remaining events. It must
+/// not destroy objects of the context.
 using EventHandler = std::function<void(const AsyncEvent&)>;
 
 }  // namespace verbatim

@@ -30,7 +30,7 @@ struct GidEntry {
   std::uint32_t index = 0;
   std::uint8_t port = 0;
   GidType type = GidType::infiniband;
-  std::uint32_t interface_index = 0;  ///< Of the network interface behind it, or 0.
+  std::uint32_t interface_index = 0;  ///< The network interface behind it, or 0.
 };
 
 }  // namespace verbatim

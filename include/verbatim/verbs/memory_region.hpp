@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file Registered memory that somebody else owns.
+/// \file Registered memory that the region does not own.
 ///
-/// The region does not own its memory: the memory must outlive it, and an address used through it
-/// must still be the memory that was registered (`Buffer` owns its memory and has neither duty).
+/// The memory must outlive the region, and an address used through the region must still be the
+/// memory that was registered. (`Buffer` owns its memory and has neither duty.)
 ///
 /// Ownership: move-only; keeps its ProtectionDomain alive; deregisters when destroyed.
 /// Threads:   gather() and scatter() from any thread.
@@ -36,27 +36,26 @@ class MemoryRegion {
  public:
   using Where = std::source_location;
 
-  /// Where the region starts, as work requests name it: the memory's address, or a dmabuf's iova.
+  /// The start of the region, as work requests name it: the memory's address, or a dmabuf's iova.
   [[nodiscard]] std::uint64_t address() const noexcept { return base_; }
   [[nodiscard]] std::uint64_t length() const noexcept { return length_; }
   [[nodiscard]] AccessFlags access() const noexcept { return access_; }
-  /// Overflow-safe: whether the whole range lies inside.
+  /// Whether the whole range lies inside. Safe against overflow.
   [[nodiscard]] bool encloses(const void* address, std::size_t size) const noexcept {
     return inside(reinterpret_cast<std::uintptr_t>(address) - base_, size, length_);
   }
 
-  /// Gives the region other rights without registering it anew: pages stay pinned. The keys may
-  /// change: elements and remote regions that were made before are not to be used from then on, and
-  /// no request may be using them. Only rights change, not how the memory is registered. Not every
-  /// device can (`unsupported`). After another failure the region may be unusable, and is to be
-  /// destroyed.
+  /// Gives the region other rights without registering it again: pages stay pinned. The keys may
+  /// change, so do not use elements and remote regions that were made before; no request may be
+  /// using them. Only the rights change. Not every device supports this (`unsupported`). After any
+  /// other failure the region may be unusable: destroy it.
   [[nodiscard]] Result<void> reregister(AccessFlags access);
 
-  /// What a peer needs to reach this memory; an error if no remote right was given.
+  /// What a peer needs to reach this memory; an error if the region has no remote right.
   [[nodiscard]] Result<RemoteMemoryRegion> remote() const noexcept;
 
-  // Memory that a request reads: a container, one object, or a span. Outside the region: a
-  // programming error, always checked.
+  // Memory that a request reads: a container, one object, or a span. Memory outside the region is a
+  // programming error; this is always checked.
   template <NamedMemory R>
   [[nodiscard]] VERBATIM_HOT GatherElement gather(R& x VERBATIM_LIFETIMEBOUND,
                                                   Where where = Where::current()) const {
@@ -100,7 +99,7 @@ class MemoryRegion {
     std::unreachable();
   }
 
-  // The same with the violation as an error: for bounds that come from input.
+  // The same, but a violation is an error: for bounds that come from input.
   template <class R>
     requires ByteLikeRange<R> || ByteLikeObject<std::remove_reference_t<R>>
   [[nodiscard]] Result<GatherElement> try_gather(R&& x VERBATIM_LIFETIMEBOUND) const {
@@ -124,7 +123,8 @@ class MemoryRegion {
     return tried<ScatterElement>(bytes_of(x), writable_length(), "scatter");
   }
 
-  // The caller proved the bounds and that the length fits 32 bits; the device is the next to see.
+  // The caller has proved the bounds, and that the length fits 32 bits. Only the device checks
+  // after that.
   template <class T, std::size_t N>
   [[nodiscard]] GatherElement gather_unchecked(std::span<T, N> x) const noexcept {
     return element<GatherElement>(bytes_of(x));
@@ -135,7 +135,7 @@ class MemoryRegion {
     return element<ScatterElement>(bytes_of(x));
   }
 
-  // By offset into the region: for memory that this process has not mapped (a GPU's dmabuf).
+  // By offset into the region, for memory that this process has not mapped (a GPU's dmabuf).
   [[nodiscard]] Result<GatherElement> gather_at(std::uint64_t offset, std::uint64_t size) const {
     return tried<GatherElement>({base_ + offset, size}, length_, "gather_at");
   }
@@ -166,7 +166,7 @@ class MemoryRegion {
   }
   template <class R>
   static Range bytes_of(R& x) noexcept {
-    // Not through a span: g++ would lose sight of whose address it is.
+    // Not through a span, or g++ would lose track of whose address it is.
     if constexpr (std::ranges::range<R>) {
       const auto size = std::ranges::size(x) * sizeof(std::ranges::range_value_t<R>);
       return {reinterpret_cast<std::uintptr_t>(std::ranges::data(x)), size};
@@ -182,8 +182,8 @@ class MemoryRegion {
   [[nodiscard]] Element element(Range range) const noexcept {
     return Element{ibv_sge{range.address, static_cast<std::uint32_t>(range.size), key_}};
   }
-  /// `max_size` is at most length_, so that the difference below does not wrap: two compares check
-  /// both ends and the 32 bits.
+  /// `max_size` is at most length_, so the difference below does not wrap. Two compares check both
+  /// ends and the 32 bits.
   template <class Element>
   [[nodiscard]] VERBATIM_HOT Element checked(Range range, std::uint64_t max_size, const char* what,
                                              Where where) const {
@@ -213,11 +213,12 @@ class MemoryRegion {
 
   std::uint64_t base_;
   std::uint64_t length_;
-  std::uint64_t max_gather_;   ///< The longest element: length_, or what 32 bits hold.
-  std::uint64_t max_scatter_;  ///< The same, or 0 if the device may not write: then none fits.
+  std::uint64_t max_gather_;  ///< The longest element: length_, or the most that 32 bits hold.
+  std::uint64_t
+      max_scatter_;  ///< The same, or 0 if the device may not write: then no element fits.
   std::uint32_t key_;
   AccessFlags access_;
-  std::shared_ptr<detail::RegionState> state_;  ///< Of several only where a pool cut it.
+  std::shared_ptr<detail::RegionState> state_;  ///< Shared only if a pool cut up the region.
 };
 
 }  // namespace verbatim

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file A port of a device, as it was when asked.
+/// \file A port of a device, as it was when queried.
 #include <cstdint>
 #include <string_view>
 
@@ -23,7 +23,7 @@ enum class PortState : std::uint8_t {
 enum class LinkLayer : std::uint8_t { unspecified = 0, infiniband = 1, ethernet = 2 };
 [[nodiscard]] const char* to_string(LinkLayer layer) noexcept;
 
-/// The largest packet payload. The values are the codes of the wire.
+/// The largest packet payload. The values are the wire codes.
 enum class MaximumTransferUnit : std::uint8_t {
   bytes_256 = 1,
   bytes_512 = 2,
@@ -34,7 +34,7 @@ enum class MaximumTransferUnit : std::uint8_t {
 [[nodiscard]] constexpr std::uint32_t byte_count(MaximumTransferUnit mtu) noexcept {
   return 128u << static_cast<unsigned>(mtu);
 }
-/// From the wire's code, 1 to 5.
+/// From the wire code, 1 to 5.
 [[nodiscard]] Result<MaximumTransferUnit> mtu_from_code(unsigned code) noexcept;
 
 struct Port {
@@ -47,7 +47,7 @@ struct Port {
   std::uint32_t max_message_bytes = 0;
   std::uint32_t gid_count = 0;
   std::uint16_t partition_key_count = 0;
-  bool grh_required = false;  ///< Even within a subnet, packets need the global header.
+  bool grh_required = false;  ///< Packets need the global header even within a subnet.
 };
 
 }  // namespace verbatim

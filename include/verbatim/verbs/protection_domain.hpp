@@ -2,8 +2,8 @@
 #pragma once
 /// \file A protection domain: memory and queue pairs that may be used together.
 ///
-/// Ownership: a cheap, shared handle. Keeps its Context alive; what is made from it keeps it.
-/// Threads:   any.
+/// Ownership: a cheap, shared handle. Keeps its Context alive; what is created from it keeps it
+/// alive. Threads:   any.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -47,20 +47,20 @@ class ProtectionDomain {
  public:
   [[nodiscard]] Context context() const noexcept;
 
-  /// Registered memory that the buffer owns. `bytes` must not be 0.
+  /// Allocates registered memory that the buffer owns. `bytes` must not be 0.
   [[nodiscard]] Result<Buffer> allocate(std::size_t bytes, BufferOptions options = {}) const;
   /// Room for `count` objects of type T, all bytes zero: see Buffer::as().
   template <BufferElement T>
   [[nodiscard]] Result<Buffer> allocate(std::size_t count, BufferOptions options = {}) const {
-    // More than there is: the call says so, with a number that shows it.
+    // Too many: the call refuses, with a number that shows it.
     const std::size_t most = std::numeric_limits<std::size_t>::max() / sizeof(T);
     return allocate(std::min(count, most) * sizeof(T), options);
   }
-  /// Memory of our own that peers may use with `remote` rights.
+  /// Allocates memory that peers may use with `remote` rights.
   [[nodiscard]] Result<SharedRegion> allocate_shared(std::size_t bytes, AccessFlags remote,
                                                      BufferOptions options = {}) const;
 
-  /// Borrowed memory for local use, a container, one object or a span: it must outlive the region.
+  /// Borrowed memory for local use: a container, one object or a span. It must outlive the region.
   template <NamedMemory R>
   [[nodiscard]] Result<MemoryRegion> register_local(R& range VERBATIM_LIFETIMEBOUND) const {
     static_assert(!detail::kIsConstMemory<R>,
@@ -112,7 +112,7 @@ class ProtectionDomain {
     return share_borrowed(std::as_writable_bytes(detail::as_span(range)), remote);
   }
 
-  /// Borrowed memory with flags of the caller's choice, passed to the device as they are.
+  /// Borrowed memory with the caller's own flags, passed to the device unchanged.
   [[nodiscard]] Result<MemoryRegion> register_custom(
       std::span<std::byte> range VERBATIM_LIFETIMEBOUND, AccessFlags access) const {
     return register_bytes(range, access);
@@ -132,14 +132,14 @@ class ProtectionDomain {
   friend struct detail::Raw;
   explicit ProtectionDomain(std::shared_ptr<detail::DomainState> state) noexcept;
 
-  /// Registration takes a pointer to non-const whatever the access; without local_write the
-  /// device does not write through it.
+  /// Registration takes a pointer to non-const for any access; without local_write the device does
+  /// not write through it.
   static std::span<std::byte> writable(std::span<const std::byte> bytes) noexcept {
     return {const_cast<std::byte*>(bytes.data()), bytes.size()};
   }
   [[nodiscard]] Result<MemoryRegion> register_bytes(std::span<std::byte> bytes,
                                                     AccessFlags access) const;
-  /// Out of line: here Allocation is incomplete.
+  /// Out of line, because Allocation is incomplete here.
   [[nodiscard]] Result<SharedRegion> share_borrowed(std::span<std::byte> bytes,
                                                     AccessFlags remote) const;
   [[nodiscard]] Result<SharedRegion> share(std::unique_ptr<detail::Allocation> memory,

@@ -4,15 +4,15 @@
 ///
 ///     prepare(options) -> PreparedQueuePair (INIT) -> connect(peer) -> QueuePair (RTS)
 ///
-/// Posting lies in unsafe.hpp: at this level nothing keeps the memory of a request alive until it
-/// has completed.
+/// Posting is in unsafe.hpp: at this level nothing keeps the memory of a request alive until it has
+/// completed.
 ///
 /// Ownership: move-only; keeps its domain and completion queues alive.
-/// Threads:   posting, and asking for what does not change, from several at once: the verbs make
-///            posting safe on every device (most take a lock of the driver's for it), and each
-///            thread's requests keep their order. Preparing, connecting, reset(), destroy(), moving
-///            and the destructor are for one thread, while no other uses the queue pair.
-///            move_to_error() from any, also while others post.
+/// Threads:   several threads may post, and read what does not change, at once. The verbs make
+///            posting safe on every device (most drivers take a lock for it), and each thread's
+///            requests keep their order. Preparing, connecting, reset(), destroy(), moving and
+///            destruction are for one thread, while no other uses the queue pair. Any thread may
+///            call move_to_error(), also while others post.
 #include <infiniband/verbs.h>
 
 #include <cstdint>
@@ -35,10 +35,11 @@ namespace detail {
 struct Raw;
 struct QueuePairObject;
 
-/// What a post is held against.
+/// The limits that a post is checked against.
 struct PostLimits : QueuePairLimits {
-  /// Messages to the peer are shorter than this. 0: there is no peer, and a datagram must be
-  /// addressed; so the check of the length, which is needed anyway, refuses what has no address.
+  /// Messages to the peer are shorter than this. 0 means that there is no peer and a datagram must
+  /// be addressed. The length check, which is needed anyway, then refuses a message without an
+  /// address.
   std::uint32_t end_of_message = 0;
   bool reads = false;  ///< The agreement allows reads.
   bool atomics = false;
@@ -49,36 +50,36 @@ class PreparedQueuePair;
 
 class QueuePair {
  public:
-  /// Creates the queue pair and takes it to INIT, on a port that is ACTIVE. From then on receives
-  /// may be posted.
+  /// Creates the queue pair and moves it to INIT, on a port that is ACTIVE. Receives may be posted
+  /// from then on.
   [[nodiscard]] static Result<PreparedQueuePair> prepare(const QueuePairOptions& options);
 
   [[nodiscard]] QpNumber number() const noexcept { return QpNumber{raw_->qp_num}; }
   [[nodiscard]] QueuePairType type() const noexcept;
   [[nodiscard]] const QueuePairLimits& limits() const noexcept { return limits_; }
-  /// What was agreed with the peer; the default for datagrams.
+  /// What was agreed with the peer; default values for datagrams.
   [[nodiscard]] const Agreement& agreement() const noexcept;
   [[nodiscard]] const Endpoint& endpoint() const noexcept;
   [[nodiscard]] const ProtectionDomain& domain() const noexcept;
 
-  /// Asks the device. A queue pair that failed says `error` here.
+  /// Queries the device. A queue pair that failed returns `error` here.
   [[nodiscard]] Result<QueuePairState> query_state() const;
-  /// Whether the device delivers the bytes of a write in order (then polling its last byte is
-  /// sound); false where it does not say.
+  /// Whether the device delivers the bytes of a write in order, so that polling its last byte is
+  /// valid; false if the device does not say.
   [[nodiscard]] bool writes_in_order() const noexcept;
-  /// Events that concern this queue pair or its port, seen since it was prepared. One load.
+  /// Events for this queue pair or its port since it was prepared. One load.
   [[nodiscard]] EventFlags events() const noexcept;
 
-  /// For datagrams to the queue pair that `peer` describes, over a path that both can use.
+  /// For datagrams to the queue pair that `peer` describes, over a path that both sides can use.
   [[nodiscard]] Result<AddressHandle> address_handle(const Endpoint& peer) const;
 
-  /// Every outstanding request completes as flushed; nothing more is sent or received.
+  /// Flushes every outstanding request; nothing more is sent or received.
   [[nodiscard]] Result<void> move_to_error();
-  /// Destroys it now, and says whether the device agreed: if so, it touches no memory on behalf of
-  /// this queue pair any more. The destructor does the same and can only log.
+  /// Destroys it now, and returns whether the device agreed. If so, the device touches no more
+  /// memory for this queue pair. The destructor does the same, but can only log a failure.
   [[nodiscard]] Result<void> destroy();
-  /// Takes the queue pair back to the start, with a new sequence number and nonce. Completions
-  /// of former requests that were not polled are lost.
+  /// Returns the queue pair to the prepared state, with a new sequence number and nonce.
+  /// Completions of earlier requests that were not polled are lost.
   [[nodiscard]] Result<PreparedQueuePair> reset() &&;
 
   QueuePair(QueuePair&&) noexcept;
@@ -92,7 +93,7 @@ class QueuePair {
   explicit QueuePair(std::unique_ptr<detail::QueuePairObject> state) noexcept;
 
   ibv_qp* raw_;
-  detail::PostLimits limits_;  ///< A copy beside raw_: the data path reads both.
+  detail::PostLimits limits_;  ///< A copy, next to raw_: the data path reads both.
   std::unique_ptr<detail::QueuePairObject> state_;
 };
 
@@ -103,15 +104,15 @@ class QueuePair {
 
 class PreparedQueuePair {
  public:
-  /// What the peer needs; carry it there.
+  /// What the peer needs; carry it to the peer.
   [[nodiscard]] const Endpoint& endpoint() const noexcept;
   [[nodiscard]] QpNumber number() const noexcept;
   [[nodiscard]] const QueuePairLimits& limits() const noexcept;
 
-  /// Agrees with the peer and goes to RTS. Local only: the peer may not be ready yet. If the
-  /// endpoints are incompatible nothing was changed and this object can still be used.
+  /// Agrees with the peer and moves to RTS. Local only: the peer may not be ready yet. If the
+  /// endpoints are incompatible, nothing changes and this object can still be used.
   [[nodiscard]] Result<QueuePair> connect(const Endpoint& peer) &&;
-  /// For datagrams, which have no peer: goes to RTS.
+  /// For datagrams, which have no peer: moves to RTS.
   [[nodiscard]] Result<QueuePair> activate() &&;
   /// See QueuePair::destroy().
   [[nodiscard]] Result<void> destroy();

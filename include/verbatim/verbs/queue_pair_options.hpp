@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file What a queue pair is made with. Four fields are required; the rest have defaults.
+/// \file The options of a queue pair. Four fields are required; the rest have defaults.
 ///
-/// A number the caller gives that is above the device's limit is an error; a default is lowered
-/// to the limit. What the device really made is read back (`QueuePair::limits()`).
+/// If the caller asks for more than the device's limit, it is an error; a default is lowered to the
+/// limit. `QueuePair::limits()` returns what the device really granted.
 #include <cstdint>
 #include <optional>
 
@@ -18,7 +18,7 @@
 
 namespace verbatim {
 
-/// Which way packets leave. What is left out is chosen: see negotiate.hpp.
+/// How packets leave. The library chooses what is left out: see negotiate.hpp.
 struct RouteOptions {
   std::optional<std::uint8_t> port{};           ///< Default: the first ACTIVE one.
   std::optional<std::uint32_t> gid_index{};     ///< Offer this address only.
@@ -31,8 +31,8 @@ struct RouteOptions {
 
 struct QueuePairOptions {
   Required<ProtectionDomain> domain;
-  Required<CompletionQueue> send_completions;     ///< Of sends, writes, reads.
-  Required<CompletionQueue> receive_completions;  ///< Of receives; may be the same.
+  Required<CompletionQueue> send_completions;     ///< For sends, writes, reads.
+  Required<CompletionQueue> receive_completions;  ///< For receives; may be the same.
   Required<AccessFlags> access;                   ///< What the peer may do through this queue pair.
   QueuePairType type = QueuePairType::reliable_connection;
   std::optional<SharedReceiveQueue> shared_receive_queue{};
@@ -41,7 +41,7 @@ struct QueuePairOptions {
   std::optional<std::uint32_t> max_receive_requests{};  ///< Default 128; none with a shared queue.
   std::optional<std::uint32_t> max_send_elements{};     ///< Per request. Default 4.
   std::optional<std::uint32_t> max_receive_elements{};  ///< Per request. Default 4.
-  std::optional<std::uint32_t> max_inline_bytes{};      ///< Default 64 where the device has it.
+  std::optional<std::uint32_t> max_inline_bytes{};      ///< Default 64, if the device supports it.
 
   std::optional<MaximumTransferUnit> mtu{};       ///< At most this. Default: the port's.
   std::optional<std::uint8_t> max_read_atomic{};  ///< Both ways. Default 16, or the device's.
@@ -51,10 +51,10 @@ struct QueuePairOptions {
   MaxRnrRetries max_rnr_retries{};
   MinRnrTimer min_rnr_timer{};
   RouteOptions route{};
-  QueueKey queue_key{0x11111111};  ///< For datagrams: what a sender must present.
+  QueueKey queue_key{0x11111111};  ///< For datagrams: the key that a sender must present.
 };
 
-/// As the device made it.
+/// As the device granted them.
 struct QueuePairLimits {
   std::uint32_t max_send_requests = 0;
   std::uint32_t max_receive_requests = 0;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file Memory of a peer: bounds and key as plain data, or with type and rights in the type.
+/// \file Memory of a peer: address, length and key as plain data, or with type and rights as well.
 ///
-/// A `RemoteMemoryRegion` is what peers exchange. `RemoteSpan<T, A>` is the same with elements of
-/// T and the rights A: what the rights do not allow does not compile. Bounds are checked at both
-/// ends, here and again when a request is posted.
+/// Peers exchange a `RemoteMemoryRegion`. A `RemoteSpan<T, A>` is the same with elements of type T
+/// and the rights A: an operation that the rights do not allow does not compile. Bounds are checked
+/// here, and again when a request is posted.
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -24,11 +24,11 @@
 
 namespace verbatim {
 
-/// Types that mean the same on both sides, given the same layout.
+/// Types that mean the same on both sides if the layout is the same.
 template <class T>
 concept RemoteLayout = std::is_trivially_copyable_v<T> && std::is_standard_layout_v<T>;
 
-/// Where a member lies. Both compilers represent a pointer to a data member as its offset.
+/// The offset of a member. Both compilers represent a pointer to a data member as its offset.
 template <class Class, class Member>
 [[nodiscard]] std::uint64_t offset_of(Member Class::* member) noexcept {
   static_assert(RemoteLayout<Class> && sizeof(member) == sizeof(std::ptrdiff_t));
@@ -40,20 +40,20 @@ struct RemoteMemoryRegion {
   std::uint64_t length = 0;
   RemoteKey key{};
 
-  /// `size` bytes from `offset` on, or nothing if they do not lie inside.
+  /// `size` bytes from `offset` on, or nothing if they are not inside.
   [[nodiscard]] constexpr std::optional<RemoteMemoryRegion> sub_region(
       std::uint64_t offset, std::uint64_t size) const noexcept {
     if (offset > length || size > length - offset) return std::nullopt;
     if (offset > std::numeric_limits<std::uint64_t>::max() - address) return std::nullopt;
     return RemoteMemoryRegion{address + offset, size, key};
   }
-  /// All that follows `offset`.
+  /// Everything after `offset`.
   [[nodiscard]] constexpr std::optional<RemoteMemoryRegion> sub_region(
       std::uint64_t offset) const noexcept {
     if (offset > length) return std::nullopt;
     return sub_region(offset, length - offset);
   }
-  /// The caller proved that `offset` lies inside.
+  /// The caller has proved that `offset` is inside.
   [[nodiscard]] constexpr RemoteMemoryRegion sub_region_unchecked(
       std::uint64_t offset) const noexcept {
     return {address + offset, length - offset, key};
@@ -97,13 +97,13 @@ struct RemoteMemoryRegion {
   friend bool operator==(const RemoteMemoryRegion&, const RemoteMemoryRegion&) noexcept = default;
 };
 
-/// 24 bytes, little-endian; for a message of the caller's own.
+/// 24 bytes, little-endian; for the caller's own messages.
 [[nodiscard]] std::vector<std::byte> encode(const RemoteMemoryRegion& region);
 [[nodiscard]] Result<RemoteMemoryRegion> decode_remote_memory(std::span<const std::byte> bytes);
 [[nodiscard]] std::string to_json(const RemoteMemoryRegion& region);
 [[nodiscard]] Result<RemoteMemoryRegion> remote_memory_from_json(std::string_view json);
 
-/// An index that knows where it was written: operator[] takes no default argument.
+/// An index that knows its source line: operator[] takes no default argument.
 struct LocatedIndex {
   std::uint64_t value;
   std::source_location where;
@@ -120,11 +120,11 @@ template <RemoteLayout T, AccessFlags Rights>
 class RemoteRef {
  public:
   [[nodiscard]] const RemoteMemoryRegion& region() const noexcept { return region_; }
-  // Not `Member T::*`: that is ill-formed where T is a number.
+  // Not `Member T::*`: that is ill-formed if T is a number.
   template <class Class, RemoteLayout Member>
     requires std::is_base_of_v<Class, T>
   [[nodiscard]] RemoteRef<Member, Rights> field(Member Class::* member) const noexcept {
-    return RemoteRef<Member, Rights>{region_.field_unchecked(member)};  // Inside T by its type.
+    return RemoteRef<Member, Rights>{region_.field_unchecked(member)};  // Inside T, by its type.
   }
 
  private:
@@ -136,12 +136,12 @@ class RemoteRef {
   RemoteMemoryRegion region_;
 };
 
-/// An array of T at a peer, with the rights that the peer gave.
+/// An array of T at a peer, with the rights that the peer granted.
 template <RemoteLayout T, AccessFlags Rights>
 class RemoteSpan {
  public:
-  /// As many elements as fit; the tail of the region that is no whole T is cut off. Says that
-  /// the peer gave these rights: the peer's device checks it at each access.
+  /// As many elements as fit; a rest that is smaller than T is cut off. The caller asserts that the
+  /// peer granted these rights; the peer's device checks them at each access.
   [[nodiscard]] static RemoteSpan of(const RemoteMemoryRegion& region) noexcept {
     return RemoteSpan{{region.address, region.length - region.length % sizeof(T), region.key}};
   }
@@ -170,13 +170,13 @@ class RemoteSpan {
   RemoteMemoryRegion region_;
 };
 
-/// A 64-bit word of a peer for atomics: aligned, or it does not exist.
+/// A 64-bit word of a peer for atomics. It is always aligned.
 class RemoteAtomic {
  public:
-  /// A bare region is taken at its word, and the peer's device checks.
+  /// A bare region is trusted; the peer's device checks it.
   [[nodiscard]] static Result<RemoteAtomic> at(const RemoteMemoryRegion& region,
                                                std::uint64_t offset = 0) noexcept;
-  /// An element of a RemoteSpan or a field of one: the right is in its type.
+  /// An element of a RemoteSpan or one of its fields: the right is in its type.
   template <class T, AccessFlags Rights>
   [[nodiscard]] static Result<RemoteAtomic> at(const RemoteRef<T, Rights>& word) noexcept {
     static_assert(Rights.has(Access::remote_atomic),

@@ -3,7 +3,8 @@
 /// \file One receive queue for many queue pairs.
 ///
 /// Its requests belong to the queue, not to a queue pair: breaking one queue pair does not return
-/// them. Arm the limit to hear (`EventType::shared_receive_queue_limit_reached`) when it runs low.
+/// them. Arm the limit to get an event (`EventType::shared_receive_queue_limit_reached`) when the
+/// queue runs low.
 ///
 /// Ownership: a cheap, shared handle. Keeps its domain alive; queue pairs keep it alive.
 /// Threads:   post from one thread at a time.
@@ -31,9 +32,9 @@ struct SharedReceiveQueueOptions {
 
 class SharedReceiveQueue {
  public:
-  [[nodiscard]] std::uint32_t max_requests() const noexcept;  ///< As the device made it.
+  [[nodiscard]] std::uint32_t max_requests() const noexcept;  ///< As the device granted it.
   [[nodiscard]] std::uint32_t max_elements() const noexcept { return max_elements_; }
-  /// One event when fewer than `requests` are left; then it must be armed again.
+  /// Raises one event when fewer than `requests` are left. Arm it again after that.
   [[nodiscard]] Result<void> arm_limit(std::uint32_t requests) const;
   /// The armed limit; 0: not armed.
   [[nodiscard]] Result<std::uint32_t> limit() const;

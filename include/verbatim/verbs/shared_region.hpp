@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file Memory that peers may read or write at any time: a type of its own, on purpose.
+/// \file Memory that peers may read or write at any time. It is a separate type for that reason.
 ///
 /// While it is registered, no deadline and no broken connection stops a peer's access; only
-/// destroying the region does. The CPU reads what peers write through `load_acquire`, and nothing
-/// else: plain reads race with the device. Within one RDMA write the order of bytes is not
-/// guaranteed; the portable signal that data is there is a write with immediate.
+/// destroying the region does. Read what peers write only through `load_acquire`: plain reads race
+/// with the device. The order of bytes within one RDMA write is not guaranteed. The portable signal
+/// that data has arrived is a write with immediate.
 ///
 /// Ownership: move-only; owns its memory if it allocated it, else borrows it.
 /// Threads:   load_acquire and store_release from any thread.
@@ -36,7 +36,7 @@ class SharedRegion {
   void region() && = delete;
   [[nodiscard]] std::size_t size() const noexcept { return bytes_.size(); }
 
-  /// What peers need.
+  /// What peers need to reach it.
   [[nodiscard]] RemoteMemoryRegion remote() const noexcept { return remote_; }
   /// The same with type and rights; asking for a right that the region does not give is a
   /// programming error.
@@ -46,7 +46,7 @@ class SharedRegion {
     return RemoteSpan<T, Rights>::of(remote_);
   }
 
-  /// Reads a word that a peer may be writing; what the peer wrote before it is visible after.
+  /// Reads a word that a peer may be writing; what the peer wrote before it is visible afterwards.
   template <SharedWord T>
   [[nodiscard]] T load_acquire(std::size_t offset) const {
     return std::atomic_ref<T>{word<T>(offset)}.load(std::memory_order_acquire);
@@ -56,7 +56,7 @@ class SharedRegion {
   void store_release(std::size_t offset, T value) {
     std::atomic_ref<T>{word<T>(offset)}.store(value, std::memory_order_release);
   }
-  /// For times when no peer writes: the caller has been told so (by a completion, a barrier).
+  /// For times when no peer writes. The caller must know that, from a completion or a barrier.
   [[nodiscard]] std::span<std::byte> quiescent_bytes() & VERBATIM_LIFETIMEBOUND { return bytes_; }
 
   SharedRegion(SharedRegion&&) noexcept;
@@ -78,7 +78,7 @@ class SharedRegion {
     return *reinterpret_cast<T*>(address);
   }
 
-  std::unique_ptr<detail::Allocation> memory_;  // Null when borrowed. Before region_: see Buffer.
+  std::unique_ptr<detail::Allocation> memory_;  // Null if borrowed. Before region_: see Buffer.
   std::span<std::byte> bytes_;
   MemoryRegion region_;
   RemoteMemoryRegion remote_;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file Retry counts and timers in the units of the wire, with durations that people write.
+/// \file Retry counts and timers in wire units, with conversions from durations.
 ///
-/// The codes are traps: 0 is "for ever" in one field and 655 ms in another, 7 is "for ever" in a
-/// third. Each type keeps its code valid; durations round up, never down.
+/// The codes are traps: 0 means "for ever" in one field and 655 ms in another; 7 means "for ever"
+/// in a third. Each type keeps its code valid. Durations round up, never down.
 #include <chrono>
 #include <cstdint>
 #include <optional>
@@ -12,8 +12,8 @@
 
 namespace verbatim {
 
-/// How often to resend when no acknowledgement comes: 0 to 7. (The kernel's Soft-RoCE takes 7, the
-/// default, for "without end": there, 6 notices a lost peer.)
+/// How often to resend when no acknowledgement comes: 0 to 7. (The kernel's Soft-RoCE treats 7, the
+/// default, as unlimited; there, use 6 to notice a lost peer.)
 class MaxAckRetries {
  public:
   constexpr MaxAckRetries() noexcept = default;
@@ -28,7 +28,7 @@ class MaxAckRetries {
   std::uint8_t code_ = 7;
 };
 
-/// How often to resend when the peer has no receive posted: 0 to 6, or without end.
+/// How often to resend when the peer has no receive posted: 0 to 6, or unlimited.
 class MaxRnrRetries {
  public:
   constexpr MaxRnrRetries() noexcept = default;  ///< Unlimited.
@@ -50,7 +50,7 @@ class MaxRnrRetries {
   std::uint8_t code_ = kUnlimited;
 };
 
-/// How long a sender waits at least after "no receive posted": 0.01 ms to 655.36 ms.
+/// The minimum time a sender waits after "no receive posted": 0.01 ms to 655.36 ms.
 class MinRnrTimer {
  public:
   constexpr MinRnrTimer() noexcept = default;  ///< 0.64 ms.
@@ -67,12 +67,12 @@ class MinRnrTimer {
   std::uint8_t code_ = 12;
 };
 
-/// How long to wait for an acknowledgement before resending: 4.096 us << code, or without end.
-/// The device may wait up to four times as long.
+/// How long to wait for an acknowledgement before resending: 4.096 us << code, or unlimited. The
+/// device may wait up to four times as long.
 class AckTimeout {
  public:
   constexpr AckTimeout() noexcept = default;  ///< Code 14: 67.1 ms.
-  /// A lost peer is then never noticed: the wire's code 0.
+  /// The wire's code 0. A lost peer is then never noticed.
   [[nodiscard]] static constexpr AckTimeout unlimited() noexcept { return AckTimeout{0}; }
   [[nodiscard]] static Result<AckTimeout> limited(unsigned code) noexcept;    ///< 1 to 31.
   [[nodiscard]] static Result<AckTimeout> from_code(unsigned code) noexcept;  ///< 0 to 31.

@@ -2,8 +2,8 @@
 #pragma once
 /// \file The states of a queue pair, and which attributes a change of state must and may set.
 ///
-/// The device answers a wrong set of attributes with a bare EINVAL. Asking this table first gives
-/// an error that names the attribute.
+/// The device answers a wrong set of attributes with a bare EINVAL. This table, consulted first,
+/// gives an error that names the attribute.
 #include <cstdint>
 
 #include "verbatim/base/error.hpp"
@@ -30,7 +30,8 @@ struct Transition {
 };
 
 /// `attributes` is an `ibv_qp_attr_mask`. A missing or forbidden attribute is `invalid_argument`
-/// with the attribute's name in `field`; a transition that does not exist names both states.
+/// with the attribute's name in `field`. If the transition does not exist, the error names both
+/// states.
 [[nodiscard]] Result<void> check_transition(Transition transition, unsigned attributes) noexcept;
 
 }  // namespace verbatim

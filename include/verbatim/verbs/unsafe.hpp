@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file Raw posts and raw handles: the only way around the library's protection, and greppable.
+/// \file Raw posts and raw handles: the only way around the library's protection, and easy to grep.
 ///
-/// The contract that the caller takes over: the memory of a request stays alive, is not written
-/// (send, write) and not touched at all (receive, read, atomics) until its completion was polled,
-/// or that of a later signaled request of the same queue.
+/// The caller takes over this contract: until the completion of a request, or of a later signaled
+/// request of the same queue, was polled, the request's memory stays alive and is not written
+/// (send, write) or not touched at all (receive, read, atomics).
 ///
 /// Hot path: as verbs/detail/encode.hpp says. A full queue is `would_block`.
 #include <infiniband/verbs.h>
@@ -23,19 +23,19 @@
 
 namespace verbatim::unsafe {
 
-/// Whether a request that succeeds has a completion of its own; one that fails always has.
+/// Whether a request that succeeds has its own completion; one that fails always has.
 enum class Signal : std::uint8_t { none = 0, completion = IBV_SEND_SIGNALED };
 
-/// Hands one request to the device. The caller keeps the contract at the top of this file.
+/// Gives one request to the device. The caller keeps the contract at the top of this file.
 template <SendWork Work>
 [[nodiscard]] VERBATIM_HOT Result<void> post(QueuePair& queue_pair, const Work& work, WrId id,
                                              Signal signal = Signal::completion) noexcept {
   const detail::PostLimits& limits = detail::Raw::limits(queue_pair);
-  // The shape is computed twice so that, on the path that is taken, it is never in memory.
+  // The shape is computed twice so that it is never in memory on the path that is taken.
   if (!detail::accepts(limits, detail::shape(work, work.options), limits.end_of_message))
       [[unlikely]]
     return std::unexpected(detail::refused(limits, detail::shape(work, work.options)));
-  // The failure path reads the context anew, so that nothing has to survive the call.
+  // The failure path reads the context again, so that nothing has to survive the call.
   if (const int failed = detail::hand_over(detail::Raw::of(queue_pair), work,
                                            std::to_underlying(id), std::to_underlying(signal)))
       [[unlikely]]
@@ -71,10 +71,10 @@ template <std::size_t N>
   return {};
 }
 
-/// The raw object, for vendor extensions and gradual migration. It stays owned by the wrapper;
-/// never hand it to a function of libibverbs unless the transport is hardware or kernel_software.
-/// Of a QueuePair, CompletionQueue, SharedReceiveQueue, ProtectionDomain, Context, MemoryRegion or
-/// AddressHandle.
+/// The raw object of a QueuePair, CompletionQueue, SharedReceiveQueue, ProtectionDomain, Context,
+/// MemoryRegion or AddressHandle, for vendor extensions and gradual migration. The wrapper still
+/// owns it. Do not pass it to a function of libibverbs unless the transport is hardware or
+/// kernel_software.
 template <class Object>
 [[nodiscard]] auto native(const Object& object) noexcept -> decltype(detail::Raw::of(object)) {
   return detail::Raw::of(object);
@@ -83,7 +83,8 @@ template <class Object>
   return LocalKey{detail::Raw::key(region)};
 }
 
-/// ibv_modify_qp after asking the table of transitions, so that a missing attribute is named.
+/// ibv_modify_qp after consulting the table of transitions, so that the error names a missing
+/// attribute.
 [[nodiscard]] inline Result<void> modify(QueuePair& queue_pair, ibv_qp_attr& attributes,
                                          unsigned mask) {
   return detail::Raw::modify(queue_pair, attributes, mask);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file Work requests as values: an opcode is a struct and a short `encode`.
+/// \file Work requests as values: each opcode is a struct and a short `encode`.
 ///
-/// `Send{region.gather(x)}`, `Send{std::array{a, b}}`, `Send{span_of_elements}`, `Send{}` with an
-/// immediate only; the same for the others. Elements are held by value (except those of a span),
-/// so a request may be kept and posted later. Immediates are in host order.
+/// `Send{region.gather(x)}`, `Send{std::array{a, b}}`, `Send{span_of_elements}`, or `Send{}` with
+/// only an immediate; the others are alike. Elements are held by value (except those of a span), so
+/// a request may be kept and posted later. Immediates are in host order.
 #include <infiniband/verbs.h>
 
 #include <array>
@@ -18,8 +18,8 @@
 
 namespace verbatim {
 
-/// Four bytes beside the data, or none. Not std::optional: that leaves its value uninitialized, and
-/// g++ 12 warns of it in programs that use this.
+/// Four bytes beside the data, or none. Not a std::optional: that leaves its value uninitialized,
+/// and g++ 12 warns about it in user programs.
 class Immediate {
  public:
   constexpr Immediate() noexcept = default;
@@ -31,14 +31,14 @@ class Immediate {
 
  private:
   std::uint32_t value_ = 0;
-  std::uint32_t has_value_ = 0;  // Not bool: no padding, see detail::are_plain().
+  std::uint32_t has_value_ = 0;  // Not bool, to have no padding: see detail::are_plain().
 };
 
 struct SendOptions {
-  Immediate immediate{};   ///< Reaches the peer in its completion.
-  bool inlined = false;    ///< Copied during the post: the memory is free when it returns.
+  Immediate immediate{};   ///< The peer gets it in its completion.
+  bool inlined = false;    ///< Copied during the post: the memory is free when the post returns.
   bool fenced = false;     ///< Waits for earlier reads and atomics of this queue pair.
-  bool solicited = false;  ///< Wakes a peer that is armed for solicited completions only.
+  bool solicited = false;  ///< Wakes a peer that is armed only for solicited completions.
 };
 using WriteOptions = SendOptions;
 
@@ -47,7 +47,7 @@ struct ReadOptions {
 };
 
 /// Where a Write goes (WriteTarget) or a Read comes from (ReadSource). A RemoteSpan or RemoteRef
-/// must have the right; a bare region is taken at its word, and the peer's device checks.
+/// must have the right; a bare region is trusted, and the peer's device checks it.
 template <Access Right>
 struct RemoteOperand {
   RemoteMemoryRegion region;
@@ -186,7 +186,7 @@ struct FetchAdd {
 
 namespace detail {
 
-/// Whether a receive of the peer's is needed before it can be over.
+/// Whether it needs a receive at the peer before it can complete.
 template <class Work>
 constexpr bool takes_receive(const Work&) noexcept {
   return false;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file Why a work request failed: exactly what a failed completion says.
+/// \file Why a work request failed, as far as a failed completion says.
 #include <cstdint>
 #include <string>
 
@@ -9,7 +9,7 @@
 
 namespace verbatim {
 
-/// Exactly the fields of a failed completion that the specification makes valid.
+/// The fields that the specification makes valid in a failed completion, and no others.
 struct WorkError {
   WorkStatus status{};
   std::uint32_t vendor_code = 0;

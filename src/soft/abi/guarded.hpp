@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file The door through which a program enters a control verb.
+/// \file The entry of a program into a control verb.
 ///
-/// A guest in the process: what goes wrong inside ends as an errno, whatever it was. A thread that
-/// is cancelled is so before or after a verb, not inside, where it may hold locks; only the verbs
-/// that wait for events are not entered here.
+/// The library is a guest in the process: any failure inside ends as an errno. A thread can be
+/// cancelled before or after a verb, but not inside, where it may hold locks. Only the verbs that
+/// wait for events do not go through here.
 ///
-/// Owns the thread's state of cancellation while a verb runs. Any thread; no locks. Not hot.
+/// Owns the thread's cancellation state while a verb runs. Any thread; no locks. Not hot.
 #include <cerrno>
 #include <exception>
 #include <type_traits>
@@ -15,7 +15,7 @@
 
 namespace verbatim::engine {
 
-/// As a verb with this result fails.
+/// How a verb with this result type fails.
 template <class R>
 [[nodiscard]] R failed_with(int os_error) noexcept {
   errno = os_error;
@@ -36,13 +36,13 @@ struct Guarded<Verb> {
     } else {
       try {
         return Verb(args...);
-      } catch (const std::exception&) {  // What can be thrown is want of memory.
+      } catch (const std::exception&) {  // The only possible exception is lack of memory.
         return failed_with<R>(ENOMEM);
       }
     }
   }
 };
-/// The verb, behind the door.
+/// The verb, behind this entry.
 template <auto Verb>
 inline constexpr auto kGuarded = &Guarded<Verb>::call;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file Control verbs that fail when the fault plan says so, each in its own way; else
+/// \file Control verbs that fail when the fault plan says so, each in its own way; otherwise as in
 /// guarded.hpp.
 ///
 /// Owns nothing. Any thread; takes `script` on unusual days. Not hot.
@@ -29,7 +29,7 @@ struct Scripted<Verb> {
 template <auto Verb>
 inline constexpr auto kScripted = &Scripted<Verb>::call;
 
-/// reregister_memory: it has codes of its own, and the error in errno.
+/// reregister_memory: it has its own codes, and the error in errno.
 inline int scripted_reregister(ibv_mr* region, int flags, ibv_pd* domain, void* address,
                                std::size_t length, int access) noexcept {
   if (const int os_error = is_unusual() ? next_call() : 0) {

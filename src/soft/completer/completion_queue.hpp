@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file A completion queue as its owner keeps it, and what polling it has to know of receives.
+/// \file A completion queue as its owner keeps it, and what polling must know about receives.
 ///
 /// Two rings: a private one for what this process finished itself, and one in shared memory for
 /// what requesters finished here. Owns the private ring, and the owner's copy of each receive. Any
@@ -27,7 +27,7 @@ struct OwnReceive {
   std::uint32_t number;  // Running; the completion names it.
   std::uint32_t count;
   std::uint32_t length;
-  std::atomic<bool> in_use;  // Until its completion is out of the shared ring, payload and all.
+  std::atomic<bool> in_use;  // Until its completion, with payload, is out of the shared ring.
   ibv_sge elements[kMaxElements];
 };
 
@@ -40,9 +40,9 @@ struct ReceiveRing {
   std::uint32_t depth = 0;
   std::uint32_t max_elements = 0;
   std::uint32_t posted = 0;                // Running number.
-  std::uint32_t skipped = 0;               // How many numbers were passed over,
+  std::uint32_t skipped = 0;               // How many numbers were skipped,
   std::uint32_t last_skipped = 0;          // and the one after the last of them.
-  std::atomic<std::uint32_t> returned{0};  // How many of them the program has had back.
+  std::atomic<std::uint32_t> returned{0};  // How many of them were returned to the program.
   bool is_shared = false;                  // Several completion queues return its receives.
   std::unique_ptr<OwnReceive[]> own;
   std::uint64_t offset = 0;  // What was allocated for it.
@@ -56,17 +56,18 @@ struct ReceiveRing {
   }
 };
 
-/// The receive side of a queue pair, as completions find it by the queue pair's index.
+/// The receive side of a queue pair. Completions find it by the queue pair's index.
 struct ReceiveSide {
-  void* queue_pair;                     ///< Its owner, for those who know it.
-  std::uint32_t number;                 ///< The queue pair's.
-  std::atomic<std::uint32_t>* retired;  ///< Of its send queue: names it in completions of sends.
-  CompletionQueue* queue;               ///< Where its receives complete.
-  ReceiveRing* ring;                    ///< Its own, or the shared queue's.
+  void* queue_pair;      ///< Its owner, for code that knows the type.
+  std::uint32_t number;  ///< The queue pair's.
+  std::atomic<std::uint32_t>*
+      retired;             ///< From its send queue: identifies it in completions of sends.
+  CompletionQueue* queue;  ///< Where its receives complete.
+  ReceiveRing* ring;       ///< Its own, or the shared queue's.
 };
 
-/// A completion of this process's own making: of a send, or of a flushed receive. A free place in
-/// the ring has 0 wherever the success of a send has: those are many, and do not write it again.
+/// A completion that this process produced: of a send, or of a flushed receive. A free place in the
+/// ring is 0 wherever the success of a send is 0: these are many, and need not write that again.
 struct OwnCompletion {
   ibv_wc wc{};  // As the program gets it: polling copies it.
   union {
@@ -75,8 +76,8 @@ struct OwnCompletion {
   };
   std::uint32_t number = 0;  // Of the request in its queue.
   bool is_receive = false;
-  bool is_rare = false;              // Not the success of a send: its place is to be cleaned.
-  const void* queue_pair = nullptr;  // Of a receive; of a send `retired` tells.
+  bool is_rare = false;              // Not the success of a send: its place must be cleaned.
+  const void* queue_pair = nullptr;  // For a receive; for a send `retired` identifies it.
 
   [[nodiscard]] bool is_of(const ReceiveSide& side) const noexcept {
     return is_receive ? queue_pair == side.queue_pair : retired == side.retired;
@@ -95,8 +96,10 @@ struct CompletionQueue {
   std::uint32_t capacity;                      // Of both rings, a power of two.
   std::uint32_t depth;                         // What may be in them together.
   bool has_channel = false;
-  std::uint32_t own_receives = 0;  // How many of our own are receives: those of peers come after.
-  std::uint32_t full_polls = 0;    // How many polls in a row our own filled: peers' wait meanwhile.
+  std::uint32_t own_receives =
+      0;  // How many of our own are receives: those of peers come after them.
+  std::uint32_t full_polls =
+      0;  // How many polls in a row our own filled: those of peers wait meanwhile.
   std::atomic<std::uint32_t> head{0};
   std::atomic<std::uint32_t> tail{0};
   std::atomic<std::uint32_t> shared_head{0};
@@ -104,13 +107,13 @@ struct CompletionQueue {
   std::uint64_t ring_offset;  // What was allocated for the shared ring and its arena,
   std::uint64_t ring_bytes;   // and how much.
   std::atomic<std::uint32_t> users{0};
-  std::atomic<std::uint32_t> delivered{0};     // Completion events handed to the program,
-  std::atomic<std::uint32_t> acknowledged{0};  // and given back.
+  std::atomic<std::uint32_t> delivered{0};     // Completion events delivered to the program,
+  std::atomic<std::uint32_t> acknowledged{0};  // and acknowledged.
   std::atomic<bool> overrun{false};
   std::atomic<bool> overrun_told{false};
-  std::atomic<bool> breaks{false};  // While that is being told: its queue pairs break, once.
-  ibv_wc current;                   // Of an extended poll,
-  std::uint64_t current_ns;         // and when that was (steady clock).
+  std::atomic<bool> breaks{false};  // While the break is being handled: its queue pairs break once.
+  ibv_wc current;                   // For an extended poll,
+  std::uint64_t current_ns;         // and its time (steady clock).
 
   [[nodiscard]] ibv_cq* handle() noexcept { return reinterpret_cast<ibv_cq*>(&raw); }
   [[nodiscard]] static CompletionQueue& of(ibv_cq* queue) noexcept {

@@ -2,9 +2,9 @@
 #pragma once
 /// \file The private ring of a completion queue: what this process finished itself.
 ///
-/// Owns nothing: the ring is CompletionQueue's. Posting threads and those that flush push, pollers
-/// take (poll.hpp), all under `completer`; posting holds `queue_pair` or `receives` before. Hot; an
-/// overrun and an event are not.
+/// Owns nothing: the ring belongs to CompletionQueue. Posting and flushing threads push, polling
+/// threads take (poll.hpp), all under `completer`; posting holds `queue_pair` or `receives` before.
+/// Hot; an overrun and an event are not.
 #include <cstdint>
 #include <mutex>
 
@@ -15,21 +15,21 @@ namespace verbatim::engine {
 /// Puts the queue into its overrun state. Its owner's thread raises the event and breaks the queue
 /// pairs (Engine::answer_attention).
 [[gnu::cold]] void overrun_queue(CompletionQueue& queue) noexcept;
-/// After a completion of our own: wakes who sleeps on the queue's channel.
+/// After a completion of our own: wakes the sleeper on the queue's channel.
 void notify_own(CompletionQueue& queue, bool solicited) noexcept;
 
-/// Whether one more fits beside `count` of our own and what peers wrote.
+/// Whether one more fits beside `count` of our own and those of peers.
 [[nodiscard, gnu::cold]] bool has_room(const CompletionQueue& queue, std::uint32_t count) noexcept;
 
-/// Puts a completion of our own into the queue, if that needs no waiting, no overrun and no event;
-/// `fill` writes it where it stays.
+/// Puts a completion of our own into the queue, if that needs no wait, no overrun and no event;
+/// `fill` writes it in place.
 template <class Fill>
 [[nodiscard, gnu::always_inline]] inline bool try_push_own(CompletionQueue& queue,
                                                            const Fill& fill) noexcept {
   if (queue.has_channel || !queue.lock.try_lock()) return false;
   const std::uint32_t tail = queue.tail.load(std::memory_order_relaxed);
   const std::uint32_t count = tail - queue.head.load(std::memory_order_relaxed);
-  // What peers wrote counts too; their line is looked at only when it could matter.
+  // Those of peers count too; their cache line is read only if it could matter.
   if (count * 2 >= queue.depth) [[unlikely]] {
     queue.lock.unlock();
     return false;

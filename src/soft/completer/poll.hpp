@@ -2,9 +2,9 @@
 #pragma once
 /// \file Polling and arming a completion queue.
 ///
-/// Owns nothing. Any thread of the program. Polling takes `completer`, and, where there is work for
-/// the engine (Engine::progress), what the helper takes. Neither kind of completion, our own and
-/// those that peers wrote, waits behind the other without bound. Hot.
+/// Owns nothing. Any thread of the program. Polling takes `completer`, and, if there is work for
+/// the engine (Engine::progress), the locks of the helper. Neither kind of completion, our own and
+/// those of peers, waits behind the other without bound. Hot.
 #include <infiniband/verbs.h>
 
 namespace verbatim::engine {

@@ -4,12 +4,12 @@
 ///
 /// Owns nothing: the ring and its arena are in the owner's segment. Producers append under the
 /// queue's lock in shared memory (rank `completions`), from inside the responder's queue pair. The
-/// owner takes under CompletionQueue::lock (rank `completer`): threads that poll, and those that
-/// settle. Hot.
+/// owner takes under CompletionQueue::lock (rank `completer`), in threads that poll and threads
+/// that settle. Hot.
 ///
-/// A small payload rides along, in the entry or in the arena, and is placed in the receive's memory
-/// when the entry is taken: by a poll, or by settle(), which whoever ends a registration or must
-/// see the memory as it is calls first.
+/// A small payload rides along, in the entry or in the arena. It is placed in the receive's memory
+/// when the entry is taken: by a poll, or by settle(). Code that ends a registration, or must see
+/// the memory as it is, calls settle() first.
 #include <infiniband/verbs.h>
 
 #include <atomic>
@@ -28,22 +28,22 @@ class Engine;
 /// What a queue is armed for.
 enum Armed : std::uint32_t { no, solicited_only, any };
 
-/// Wakes whoever sleeps on the queue's channel, if it is armed for this completion. `Dekker`: the
-/// owner arms, then looks at the ring; we publish, then look whether it is armed.
+/// Wakes the sleeper on the queue's channel, if the queue is armed for this completion. `Dekker`:
+/// the owner arms, then looks at the ring; we publish, then look whether it is armed.
 void notify(Engine& engine, Peer& owner, SharedCompletionQueue& queue, std::uint32_t index,
             bool solicited) noexcept;
 
-/// Puts the event of a queue into its channel. False: we cannot; its owner can.
+/// Puts the event of a queue into its channel. False: we cannot, but its owner can.
 bool write_event(Engine& engine, Peer& owner, SharedCompletionQueue& queue,
                  std::uint32_t index) noexcept;
 
-/// Reads a number that a peer may change at any time: once, so that what was checked is used.
+/// Reads a number that a peer may change at any time: only once, so that the checked value is used.
 template <class T>
 [[nodiscard]] T once(const T& shared) noexcept {
   return std::atomic_ref{const_cast<T&>(shared)}.load(std::memory_order_relaxed);
 }
 
-/// A peer's queue, once its numbers were checked: they decide where we write.
+/// A peer's queue after its numbers were checked, because they decide where we write.
 struct QueueView {
   SharedCompletionQueue* queue = nullptr;
   CompletionEntry* entries = nullptr;
@@ -55,7 +55,7 @@ struct QueueView {
   [[nodiscard]] CompletionEntry& entry(std::uint32_t number) const noexcept {
     return entries[number & (capacity - 1)];
   }
-  /// Whether the queue was not resized since.
+  /// Whether the queue has not been resized since.
   [[nodiscard]] bool is_current() const noexcept {
     return ring == once(queue->ring) && capacity == once(queue->capacity);
   }
@@ -69,19 +69,19 @@ struct RemoteCompletion {
   EntryHead head{};
   bool solicited = false;
   const Pieces* data = nullptr;            ///< Unless it is placed: what rides along,
-  std::span<const std::byte> header = {};  ///< behind this.
+  std::span<const std::byte> header = {};  ///< after this.
 };
 enum class Pushed : std::uint8_t {
   yes,
-  no_arena,  ///< The payload has no room: place it, and push again.
-  full,      ///< The queue is full, and in error now.
-  not_now,   ///< Its lock cannot be had.
+  no_arena,  ///< There is no room for the payload: place it, and push again.
+  full,      ///< The queue is full, and now in error.
+  not_now,   ///< Its lock is not available.
 };
-/// `index` is the peer's; `view` is what was known of it before, and is now.
+/// `index` is the peer's. `view` is what was known of it; it is updated.
 [[nodiscard]] Pushed push_remote(Engine& engine, Peer& peer, std::uint32_t index, QueueView& view,
                                  const RemoteCompletion& completion) noexcept;
 
-/// Whether one more fits behind `tail`. The lock of the queue is held.
+/// Whether one more fits after `tail`. The lock of the queue is held.
 [[nodiscard, gnu::always_inline]] inline bool has_room(SharedCompletionQueue& queue,
                                                        std::uint32_t tail) noexcept {
   if (tail - queue.head_seen + 1 < queue.depth / 2) [[likely]]
@@ -89,7 +89,7 @@ enum class Pushed : std::uint8_t {
   queue.head_seen = queue.head.load(std::memory_order_acquire);
   return tail - queue.head_seen + queue.own_count.load(std::memory_order_relaxed) < queue.depth;
 }
-/// Shows the owner an entry whose payload is in its place. The lock of the queue is held.
+/// Shows the owner an entry whose payload is in place. The lock of the queue is held.
 [[gnu::always_inline]] inline void publish(const QueueView& view, std::uint32_t tail,
                                            const EntryHead& head) noexcept {
   CompletionEntry& entry = view.entry(tail);
@@ -98,22 +98,22 @@ enum class Pushed : std::uint8_t {
   view.queue->tail.store(tail + 1, std::memory_order_relaxed);
 }
 
-/// Turns up to `count` entries that peers wrote into completions and places their payloads. Nothing
-/// in them is trusted: an entry that makes no sense is skipped. How many. The lock is held.
+/// Turns up to `count` entries that peers wrote into completions and places their payloads. Trusts
+/// nothing in them: skips an entry that makes no sense. Returns the count. The lock is held.
 [[nodiscard]] int take_shared(Engine& engine, CompletionQueue& queue, int count,
                               ibv_wc* completions) noexcept;
 /// The program has seen it: the receive's place in its queue is free again.
 inline void retire_receive(ReceiveRing& ring) noexcept {
-  if (ring.is_shared) {  // Completion queues share it: an atomic.
+  if (ring.is_shared) {  // Several completion queues share it: an atomic.
     ring.returned.fetch_add(1, std::memory_order_release);
     return;
   }
   ring.returned.store(ring.returned.load(std::memory_order_relaxed) + 1, std::memory_order_release);
 }
 
-/// Moves what peers wrote into the private ring, in order: payloads are placed, and what is added
-/// behind comes behind. Engine::settle() does it for all queues of the process: after it no payload
-/// is on its way to memory that the caller has taken from requesters before.
+/// Moves what peers wrote into the private ring, in order: payloads are placed, and later additions
+/// come after them. Engine::settle() does this for all queues of the process: after it no payload
+/// is in flight to memory that the caller has taken away from requesters before.
 void settle(Engine& engine, CompletionQueue& queue) noexcept;
 /// Removes the completions of a queue pair that is going away; their payloads are placed.
 void purge(Engine& engine, CompletionQueue& queue, const ReceiveSide& gone) noexcept;

@@ -2,7 +2,7 @@
 #pragma once
 /// \file Address handles: where datagrams go.
 ///
-/// Control verbs that make and free them (AddressHandle in shared/objects.hpp). Any thread; no
+/// Control verbs that create and free them (AddressHandle in shared/objects.hpp). Any thread; no
 /// locks. Not hot.
 #include <infiniband/verbs.h>
 

@@ -2,13 +2,13 @@
 #pragma once
 /// \file Completion channels: FIFOs that peers write to.
 ///
-/// Owns the FIFO's file and descriptors; a process that may not write to the directory any more has
-/// a pipe instead, which peers open through the table of memory objects. A message names a
-/// completion queue and its generation.
+/// Owns the FIFO's file and descriptors. A process that may no longer write to the directory has a
+/// pipe instead, which peers open through the table of memory objects. A message names a completion
+/// queue and its generation.
 ///
 /// Any thread; a sleeping one waits here, and holds no lock. Takes `channel` to drop messages, and
-/// `objects` to publish a pipe. Not hot. Not noexcept where a thread may be cancelled:
-/// get_completion_event.
+/// `objects` to publish a pipe. Not hot. get_completion_event is not noexcept, because a thread may
+/// be cancelled there.
 #include <infiniband/verbs.h>
 
 #include <atomic>
@@ -27,8 +27,9 @@ struct CompletionChannel {
   Ranked<LockRank::channel, std::mutex> drain_mutex;
 };
 
-/// Takes the messages of a queue that is going away out of the FIFO: a readable descriptor means
-/// that a get will not block. Nobody writes new ones: its queue pairs are gone.
+/// Removes the messages of a queue that is about to be destroyed from the FIFO: a readable
+/// descriptor means that a get will not block. Nobody writes new ones, because its queue pairs are
+/// gone.
 void drop_messages(ibv_comp_channel& channel, std::uint32_t queue) noexcept;
 
 ibv_comp_channel* create_channel(ibv_context* context) noexcept;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file Completion queues: making, resizing, ending.
+/// \file Completion queues: creating, resizing, destroying.
 ///
-/// Control verbs, which make and free what completer/completion_queue.hpp describes. Any thread.
-/// Making takes `segment`; resizing takes `completions`, then `completer`; ending waits for events
-/// to be given back without any lock, then takes `lifetime` (exclusive). Not hot.
+/// Control verbs, which create and free what completer/completion_queue.hpp describes. Any thread.
+/// Creating takes `segment`. Resizing takes `completions`, then `completer`. Destroying waits,
+/// without any lock, until events are acknowledged, then takes `lifetime` (exclusive). Not hot.
 #include <infiniband/verbs.h>
 
 namespace verbatim::engine {

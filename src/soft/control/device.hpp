@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file The devices soft0, soft1, …: what they say about themselves, and opening them.
+/// \file The devices soft0, soft1, …: their attributes, and opening them.
 ///
-/// Owns the devices, which live as long as the process, and makes contexts. Any thread. Opening
+/// Owns the devices, which live as long as the process, and creates contexts. Any thread. Opening
 /// takes `engine`, then `contexts`. Not hot.
 ///
-/// `VERBATIM_SOFT_DEVICES` says how many there are (1), `VERBATIM_SOFT_LINK` whether their ports
-/// are InfiniBand or Ethernet (`ib`, `eth`), `VERBATIM_SOFT=0` hides them.
+/// `VERBATIM_SOFT_DEVICES` is their number (default 1). `VERBATIM_SOFT_LINK` says whether their
+/// ports are InfiniBand or Ethernet (`ib`, `eth`). `VERBATIM_SOFT=0` hides them.
 #include <infiniband/verbs.h>
 
 #include <cstdint>
@@ -25,12 +25,12 @@ inline constexpr std::uint32_t kMaxMessage = 1u << 30;
 inline constexpr std::uint32_t kDatagramBytes = 4096;
 inline constexpr std::uint32_t kMaxCompletions = 1u << 20;
 
-/// Where the kernel describes devices to programs that look past the verbs.
+/// Where the kernel describes devices to programs that do not ask the verbs.
 inline constexpr char kSystemDevices[] = "/sys/class/infiniband";
 inline constexpr char kSystemVerbs[] = "/sys/class/infiniband_verbs";
-/// How many addresses a port's table has room for; not all of them are in use.
+/// The size of a port's address table; not all entries are in use.
 inline constexpr int kGidTable = 2;
-/// What a port says of its speed: four lanes of 25 Gbit/s.
+/// The speed that a port reports: four lanes of 25 Gbit/s.
 inline constexpr std::uint32_t kPortSpeedMbps = 100'000;
 
 /// Whether the ports of our devices are Ethernet: all of them, or none.
@@ -40,9 +40,9 @@ inline constexpr std::uint32_t kPortSpeedMbps = 100'000;
 [[nodiscard]] bool is_usable(const ibv_ah_attr& address) noexcept;
 /// 0 on Ethernet.
 [[nodiscard]] std::uint16_t lid_of(const Device& device) noexcept;
-/// Whether it is one of ours. Any pointer may be asked about.
+/// Whether it is one of ours. Takes any pointer.
 [[nodiscard]] bool is_soft(const ibv_device* device) noexcept;
-/// The device of that number, or nullptr: nothing has to be open.
+/// The device with that number, or nullptr. Nothing need be open.
 [[nodiscard]] const Device* find_device(std::uint32_t index) noexcept;
 int describe_port(const Device& device, std::uint8_t port, ibv_port_attr* attributes) noexcept;
 ssize_t describe_gids(const Device& device, ibv_gid_entry* entries, std::size_t max) noexcept;
@@ -51,10 +51,10 @@ ssize_t describe_gids(const Device& device, ibv_gid_entry* entries, std::size_t 
 ibv_device** get_device_list(int* count) noexcept;
 void free_device_list(ibv_device** list) noexcept;
 __be64 get_device_guid(ibv_device* device) noexcept;
-/// What the inline functions of verbs.h are to find in a context: see abi/context_operations.hpp.
+/// Fills in what the inline functions of verbs.h find in a context: see abi/context_operations.hpp.
 using FillOperations = void (*)(verbs_context& context) noexcept;
 ibv_context* open_device(ibv_device* device, FillOperations fill);
-/// Why this thread's last open_device failed, if errno does not say it all.
+/// Why this thread's last open_device failed, if errno does not say everything.
 [[nodiscard]] std::optional<Error> open_failure() noexcept;
 int close_device(ibv_context* context) noexcept;
 int query_device(ibv_context* context, ibv_device_attr_ex* attributes) noexcept;

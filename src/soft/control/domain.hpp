@@ -2,8 +2,8 @@
 #pragma once
 /// \file Protection domains.
 ///
-/// Control verbs that make and free them (Domain in shared/objects.hpp). Any thread; no locks. Not
-/// hot.
+/// Control verbs that create and free them (Domain in shared/objects.hpp). Any thread; no locks.
+/// Not hot.
 #include <infiniband/verbs.h>
 
 namespace verbatim::engine {

@@ -3,26 +3,27 @@
 /// \file Asynchronous events of a context: a queue, and a descriptor that is readable while it has
 /// some.
 ///
-/// Owns nothing: the queue is the context's. Raised by the thread that answers a cry (helper,
-/// poller) or by a control verb; read by the program. Takes `events`; who waits for events to be
-/// given back holds nothing. Not hot. Not noexcept where a thread may be cancelled: get_event.
+/// Owns nothing: the queue belongs to the context. The thread that answers a cry (helper, poller)
+/// or a control verb raises events; the program reads them. Takes `events`; a thread that waits for
+/// acknowledgements holds nothing. Not hot. get_event is not noexcept, because a thread may be
+/// cancelled there.
 #include <infiniband/verbs.h>
 
 #include "soft/shared/objects.hpp"
 
 namespace verbatim::engine {
 
-/// `object` is the queue pair, completion queue or shared receive queue that it concerns; for
-/// events of a port, `port` is.
+/// `object` is the queue pair, completion queue or shared receive queue concerned; for events of a
+/// port, `port` says which.
 void raise_event(Context& context, ibv_event_type type, void* object, int port = 0) noexcept;
 
-/// Before an object goes: waits until the program has given back every event of it that it took, as
-/// long as that takes (the verbs promise it). The caller holds no lock.
+/// Before an object is destroyed: waits until the program has acknowledged every event of it that
+/// it took, however long that takes (the verbs promise it). The caller holds no lock.
 void wait_for_acknowledgements(Context& context, const void* object);
-/// Its unread events vanish. False: the program has taken one meanwhile, wait once more.
+/// Drops its unread events. False: the program has taken one meanwhile, wait once more.
 [[nodiscard]] bool drop_events(Context& context, const void* object) noexcept;
 
-/// Takes the engine's `lifetime` for good when the object has no events any more; calls `removing`.
+/// Takes the engine's `lifetime` once the object has no more events; calls `removing`.
 template <class Lock>
 void lock_without_events(Lock& removing, Context& context, const void* object) {
   for (;;) {

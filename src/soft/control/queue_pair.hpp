@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file Queue pairs: making, changing state, breaking.
+/// \file Queue pairs: creating, changing state, breaking.
 ///
-/// Control verbs, which make and free what requester/queue_pair.hpp describes. Any thread; the
+/// Control verbs, which create and free what requester/queue_pair.hpp describes. Any thread; the
 /// helper and pollers break one from outside. Takes `lifetime` (exclusive to free or reset one,
 /// shared to break one from outside), then `waiting`, `queue_pair`, `receives`, `completer` and
-/// `domain`, one after the other. A requester inside is waited for two seconds at most. Posting
+/// `domain`, one after the other. Waits for a requester inside for at most two seconds. Posting
 /// receives is hot, the rest is not.
 #include <infiniband/verbs.h>
 
@@ -13,12 +13,12 @@
 
 namespace verbatim::engine {
 
-/// Finds the process of the queue pair that this one is connected to. It may not be there yet: then
-/// requests wait for it, and look again.
+/// Finds the process of the queue pair that this one is connected to. If it is not there yet,
+/// requests wait for it and look again.
 void aim(QueuePair& queue_pair) noexcept;
 
-/// A cry of the queue pair for its owner: a request of it failed, a peer said that it failed as its
-/// responder, a message came early, its send queue is drained.
+/// Answers a cry of the queue pair for its owner: one of its requests failed, a peer said that it
+/// failed as its responder, a message came early, its send queue is drained.
 void answer_cry(QueuePair& queue_pair) noexcept;
 
 // Verbs.

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file Giving back what we hold of peers that died, and of memory that living peers freed.
+/// \file Releasing what we hold of dead peers, and of memory that living peers freed.
 ///
-/// Owns windows that were retired: nobody finds them any more, but a thread of ours may still be
-/// copying in one. Such a thread holds the lock of one of our queue pairs, and what a queue pair
-/// learnt of a window it forgets when `own_changes` has counted. So a window is unmapped when,
-/// after that, each queue pair's lock was seen free once. An owner that lies about what it freed
-/// can make us map again, and no more.
+/// Owns retired windows: nobody can find them any more, but a thread of ours may still be copying
+/// in one. Such a thread holds the lock of one of our queue pairs. A queue pair forgets what it
+/// learned about a window when `own_changes` has been incremented. So a window can be unmapped
+/// once, after that, the lock of each queue pair was seen free. An owner that lies about what it
+/// freed can only make us map again.
 ///
-/// Threads: the helper, and every thread that makes or destroys objects, from where it holds no
-/// lock. Locks: `mutex_`, tried and never waited for; inside it `lifetime` and `queue_pair`, tried
-/// only, then `peers` and `peer`. Not hot.
+/// Threads: the helper, and every thread that creates or destroys objects, while it holds no lock.
+/// Locks: `mutex_`, tried and never waited for; inside it `lifetime` and `queue_pair`, only tried,
+/// then `peers` and `peer`. Not hot.
 #include <atomic>
 #include <bitset>
 #include <cstdint>
@@ -30,7 +30,7 @@ class Reclaimer {
   Reclaimer(const Reclaimer&) = delete;
   Reclaimer& operator=(const Reclaimer&) = delete;
 
-  /// Looks, if it is time to. When to look again (steady clock).
+  /// Looks, if it is time to. Returns when to look again (steady clock).
   std::uint64_t run_if_due(Engine& engine) noexcept;
 
  private:
@@ -40,8 +40,8 @@ class Reclaimer {
 
   std::mutex mutex_;
   std::atomic<std::uint64_t> due_ns_{0};
-  Window* retired_ = nullptr;       // Being waited for;
-  std::bitset<kQueuePairs> users_;  // by queue pairs whose lock was not seen free yet.
+  Window* retired_ = nullptr;       // Waiting for
+  std::bitset<kQueuePairs> users_;  // queue pairs whose lock was not seen free yet.
 };
 
 }  // namespace verbatim::engine

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file Shared receive queues: making, changing, ending, posting to them.
+/// \file Shared receive queues: creating, changing, destroying, posting to them.
 ///
-/// Control verbs, which make and free what responder/receive_ring.hpp describes. Any thread of the
-/// program. Making takes `segment`, ending `lifetime` (exclusive), posting `receives`. Posting is
-/// hot, the rest is not.
+/// Control verbs, which create and free what responder/receive_ring.hpp describes. Any thread of
+/// the program. Creating takes `segment`, destroying `lifetime` (exclusive), posting `receives`.
+/// Posting is hot, the rest is not.
 #include <infiniband/verbs.h>
 
 namespace verbatim::engine {

@@ -4,7 +4,7 @@
 ///
 /// Owns the fault plan, its counters and the state of the port: one for the process. Any thread
 /// that posts, retries or makes a control call. Takes `script`, last of all. is_unusual() is hot;
-/// the rest is reached on unusual days only.
+/// the rest runs only on unusual days.
 #include <atomic>
 #include <cstdint>
 #include <optional>
@@ -17,14 +17,14 @@ namespace verbatim::engine {
 extern std::atomic<bool> unusual;
 [[nodiscard]] inline bool is_unusual() noexcept { return unusual.load(std::memory_order_relaxed); }
 
-/// What is wrong with VERBATIM_SOFT_FAULTS, if anything is.
+/// The error in VERBATIM_SOFT_FAULTS, if any.
 [[nodiscard]] std::optional<Error> environment_error();
 
-/// The script is whole while a fork happens.
+/// Keeps the script consistent while a fork happens.
 void lock_script() noexcept;
 void unlock_script() noexcept;
 
-/// What is to happen to one operation. Several faults may name the same one.
+/// What happens to one operation. Several faults may name the same one.
 struct Script {
   std::uint64_t not_before_ns = 0;
   std::uint32_t drops = 0;
@@ -34,9 +34,9 @@ struct Script {
   bool overrun = false;
   bool remove_device = false;
 };
-/// Counts an operation, and says what is to happen to it.
+/// Counts an operation, and returns what happens to it.
 [[nodiscard]] Script next_operation() noexcept;
-/// Counts a control call: the errno that it is to fail with, or 0.
+/// Counts a control call: the errno to fail with, or 0.
 [[nodiscard]] int next_call() noexcept;
 
 /// Until when the port is down (steady clock), or 0.

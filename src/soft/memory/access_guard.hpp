@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file Being inside the responder's queue pair: while it lasts, its memory is not taken away.
+/// \file Being inside the responder's queue pair: as long as it lasts, its memory is not taken
+/// away.
 ///
-/// A requester enters the responder's queue pair, says which memory it is about to touch (by key),
-/// and then looks whether it may; it leaves after. Whoever revokes first forbids (by the queue
-/// pair's state, or the region's key), then waits here for those who did not see that. A dead
-/// process is removed. A live one that does not leave within a bound, or is stopped, makes the call
-/// fail with EBUSY if it touches the memory in question, and is passed over if it touches other
-/// memory: a peer costs only itself.
+/// A requester enters the responder's queue pair, announces by key which memory it is about to
+/// touch, and only then checks whether it may; afterwards it leaves. A revoker first forbids (by
+/// the queue pair's state, or the region's key), then waits here for requesters that did not see
+/// that. A dead process is removed. If a live one does not leave within a bound, or is stopped, the
+/// call fails with EBUSY if that process touches the memory in question. If it touches other
+/// memory, it is ignored: a peer affects only itself.
 ///
-/// Entering is a full fence. Touching is a plain store, because it is hot; so a revoker that finds
-/// somebody inside orders it from its side (membarrier) before it believes what it reads.
+/// Entering is a full fence. Touching is a plain store, because it is hot. So a revoker that finds
+/// a requester inside orders it from its side (membarrier) before it believes what it reads.
 ///
 /// Owns the entry of one requester, as long as its Visit lives. Threads: the one that runs a
-/// request, under `queue_pair`; those that revoke, which may hold `domain` and wait two seconds at
-/// most. Being inside is no lock: nobody waits for it without a bound. Entering and touching are
-/// hot, waiting is not.
+/// request, under `queue_pair`; revokers, which may hold `domain` and wait two seconds at most.
+/// Being inside is not a lock: nobody waits for it without a bound. Entering and touching are hot,
+/// waiting is not.
 #include <infiniband/verbs.h>
 
 #include <cstdint>
@@ -38,12 +39,13 @@ struct Route {
   std::uint32_t number = 0;           ///< The target's,
   std::uint32_t own_number = 0;       ///< and ours.
   std::uint32_t type = 0;             ///< ibv_qp_type
-  std::uint32_t device = 0;           ///< That the address leads to.
+  std::uint32_t device = 0;           ///< The device that the address leads to.
   std::uint32_t first_psn = 0;
-  bool is_self = false;  ///< To ourselves: asking whether we live costs seven instructions.
+  bool is_self = false;  ///< To ourselves: checking whether we live would cost seven instructions.
 };
 
-/// One visit serves all requests of a list: entering is an atomic. The queue pair's lock is held.
+/// One visit serves all requests of a list, because entering is an atomic. The queue pair's lock is
+/// held.
 class Visit {
  public:
   explicit Visit(Route& route) noexcept : route_(route) {}
@@ -51,7 +53,8 @@ class Visit {
   Visit(const Visit&) = delete;
   Visit& operator=(const Visit&) = delete;
 
-  /// False: somebody else is inside, or the responder does not let us in. On a route with a target.
+  /// False: another requester is inside, or the responder does not let us in. The route must have a
+  /// target.
   [[nodiscard]] bool enter() noexcept {
     if (to_ != nullptr) [[likely]]
       return true;
@@ -62,7 +65,8 @@ class Visit {
     leave();
     return false;
   }
-  /// Inside, but perhaps not welcome: the caller has to find out. False: somebody else is inside.
+  /// Enters, perhaps without permission: the caller must find out. False: another requester is
+  /// inside.
   [[nodiscard, gnu::always_inline]] bool step_in() noexcept {
     if (to_ != nullptr) return true;
     SharedQueuePair& to = *route_.target;
@@ -73,18 +77,18 @@ class Visit {
     to_ = &to;
     return true;
   }
-  /// Whether the responder's queue pair takes requests of ours. From inside.
+  /// Whether the responder's queue pair takes our requests. Call it from inside.
   [[nodiscard]] bool is_welcome() const noexcept {
     return is_open(*to_) && to_->number == route_.number && to_->peer == route_.own_number &&
            to_->type == route_.type && to_->device == route_.device &&
            (route_.type != IBV_QPT_RC || to_->expected_psn == route_.first_psn);
   }
-  /// Before memory of the responder is touched, from inside. What forbids it is to be looked at
-  /// after this.
+  /// Call it from inside, before touching the responder's memory. Check what may forbid it after
+  /// this.
   [[gnu::always_inline]] void touch(std::uint32_t key) noexcept {
     to_->receives.touching.store(key, std::memory_order_relaxed);
   }
-  /// As touch(). False: the queue pair was closed meanwhile.
+  /// Like touch(). False: the queue pair was closed meanwhile.
   [[nodiscard]] bool may_touch(std::uint32_t key) noexcept {
     touch(key);
     return is_open(*to_);
@@ -92,7 +96,7 @@ class Visit {
   void leave() noexcept {
     if (to_ != nullptr) step_out();
   }
-  /// As leave(), from inside.
+  /// Like leave(), from inside.
   void step_out() noexcept {
     to_->receives.entered.store(0, std::memory_order_release);
     to_ = nullptr;
@@ -107,26 +111,26 @@ class Visit {
   [[nodiscard]] std::uint64_t next_entry() noexcept {
     return route_.last_entry += std::uint64_t{1} << 32;
   }
-  /// Somebody is inside: a former peer that was killed there, or is about to leave.
+  /// Another requester is inside: an earlier peer that was killed there, or one about to leave.
   [[gnu::cold]] bool wait() noexcept;
-  /// A message came before the responder was ready to send: it may want to hear of that.
+  /// A message came before the responder was ready to send: it may want an event for that.
   [[gnu::cold]] void tell_established() noexcept;
 
   Route& route_;
   SharedQueuePair* to_ = nullptr;
 };
 
-/// Until nobody is inside this queue pair. EBUSY: somebody does not leave.
+/// Waits until nobody is inside this queue pair. EBUSY: a requester does not leave.
 [[nodiscard]] int wait_until_left(Engine& engine, SharedQueuePair& queue_pair) noexcept;
-/// The key that who is inside touches (0: none), after wait_until_left() said EBUSY: it touches
-/// nothing else before it looks whether it may. Empty: there is no knowing.
+/// The key that the requester inside touches (0: none), after wait_until_left() returned EBUSY: it
+/// touches nothing else before it checks whether it may. Empty: unknown.
 [[nodiscard]] std::optional<std::uint32_t> touched_inside(
     Engine& engine, const SharedQueuePair& queue_pair) noexcept;
-/// Whether nobody is inside, or only the dead: they are removed.
+/// Whether nobody is inside, or only dead processes: they are removed.
 [[nodiscard]] bool is_left(Engine& engine, SharedQueuePair& queue_pair) noexcept;
 
-/// Until who is inside this queue pair has left it, or is known not to touch this key. EBUSY: it
-/// touches it, and does not leave.
+/// Waits until the requester inside this queue pair has left, or is known not to touch this key.
+/// EBUSY: it touches the key, and does not leave.
 [[nodiscard]] int wait_for_requester(Engine& engine, SharedQueuePair& queue_pair,
                                      std::uint32_t key) noexcept;
 

@@ -5,7 +5,7 @@
 /// The engine plays the device: to a sanitizer its accesses are DMA, not the program's, so nothing
 /// here is instrumented or intercepted. `VERBATIM_SOFT_PLAIN_COPY` builds it as ordinary code.
 ///
-/// Owns nothing; whoever calls has the right to the memory (access_guard.hpp, reach.hpp). Threads:
+/// Owns nothing; the caller has the right to the memory (access_guard.hpp, reach.hpp). Threads:
 /// those that run requests, poll, or serve the relay. No locks. Hot.
 #include <cstddef>
 #include <cstdint>
@@ -23,7 +23,7 @@
 #define VERBATIM_SOFT_HIDDEN 1
 #endif
 
-// clang instruments atomics in a no_sanitize function all the same, unless told so.
+// clang instruments atomics even in a no_sanitize function, unless told otherwise.
 #if !defined(VERBATIM_SOFT_HIDDEN)
 #define VERBATIM_UNSEEN
 #elif defined(__clang__)
@@ -41,7 +41,7 @@ struct [[gnu::packed, gnu::may_alias]] Chunk {
 };
 inline constexpr std::uint32_t kWordBytes = sizeof(Chunk);
 
-/// Copies a word. Release: what was copied before is visible before. On x86 a plain store, aligned
+/// Copies a word. Release: earlier copies become visible before it. On x86 a plain store, aligned
 /// or not.
 VERBATIM_UNSEEN inline void publish_word(std::byte* to, const std::byte* from) noexcept {
   __atomic_thread_fence(__ATOMIC_RELEASE);
@@ -51,7 +51,7 @@ VERBATIM_UNSEEN inline void publish_word(std::byte* to, const std::byte* from) n
 /// Copies, in any order of bytes.
 void copy_bytes(std::byte* to, const std::byte* from, std::size_t size) noexcept;
 
-/// As copy_bytes(), for messages that are a word most of the time.
+/// Like copy_bytes(), for messages that are usually one word.
 inline void copy_small(std::byte* to, const std::byte* from, std::size_t size) noexcept {
   if (size == kWordBytes)
     publish_word(to, from);
@@ -59,8 +59,8 @@ inline void copy_small(std::byte* to, const std::byte* from, std::size_t size) n
     copy_bytes(to, from, size);
 }
 
-/// Copies so that the last 8 bytes become visible last: programs poll them to see that the rest
-/// has come.
+/// Copies so that the last 8 bytes become visible last: programs poll them to see that the rest has
+/// come.
 void copy_last_word_last(std::byte* to, const std::byte* from, std::size_t size) noexcept;
 
 /// The atomics of the verbs, on memory in this address space. They return the old value.

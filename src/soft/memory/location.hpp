@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file Where registered memory lies, as seen from here, and how a copy to or from it ended.
+/// \file Where registered memory is, as seen from here, and how a copy to or from it ended.
 ///
 /// Values of the thread that runs a request, valid while it holds its queue pair's lock and is
 /// inside the responder's queue pair. No locks. Hot.
@@ -11,13 +11,13 @@
 
 namespace verbatim::engine {
 
-/// A range of registered memory, reachable one way or another.
+/// A range of registered memory that can be reached by some path.
 struct Location {
-  std::byte* direct = nullptr;  ///< In our address space; else by the peer's memory path.
-  std::uint64_t address = 0;    ///< In the owner's.
+  std::byte* direct = nullptr;  ///< In our address space; null: use the peer's memory path.
+  std::uint64_t address = 0;    ///< In the owner's address space.
   Peer* owner = nullptr;
-  std::uint32_t object = 0;  ///< As SharedRegion says: decides how atomics are done.
-  std::uint32_t key = 0;     ///< Of the region: what the owner is told, where it copies for us.
+  std::uint32_t object = 0;  ///< As in SharedRegion: decides how atomics are done.
+  std::uint32_t key = 0;     ///< The region's: passed to the owner if it copies for us.
 
   void advance(std::uint32_t bytes) noexcept {
     address += bytes;
@@ -29,7 +29,7 @@ struct Location {
 enum class Copied : std::uint8_t {
   yes,
   no,       ///< Refused, or the owner is gone.
-  not_now,  ///< Nothing was done: the owner does not answer at present. Try again.
+  not_now,  ///< Nothing was done: the owner does not answer now. Try again.
 };
 
 }  // namespace verbatim::engine

@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file Memory objects: what Buffers are made of, so that peers can map it.
+/// \file Memory objects: the memory of Buffers, which peers can map.
 ///
 /// A MemoryObjects belongs to one engine, and owns the objects: descriptors, mappings, and their
-/// places in the segment's table. A large allocation is an object of its own; small ones share
-/// objects, by pages, so that thousands of them need a few descriptors. What is freed goes back to
-/// the system at once, and is zero when it is handed out again. Memory that is never freed (a
-/// stopped peer may still write to it) keeps its own pages only.
+/// places in the segment's table. A large allocation has its own object. Small ones share objects,
+/// in units of pages, so thousands of them need only a few descriptors. Freed memory goes back to
+/// the system at once, and is zero when it is allocated again. Memory that is never freed (a
+/// stopped peer may still write to it) keeps only its own pages.
 ///
-/// The mappings are not inherited by forked children; a child starts with no objects, whatever
-/// other threads did while it was made.
+/// Forked children do not inherit the mappings. A child starts with no objects, whatever other
+/// threads did while it was created.
 ///
 /// Threads: any that allocates, frees or registers memory; the helper, which looks objects up.
-/// Lock: `mutex_` (rank `objects`), under which the system is asked; inside it only `segment`. Not
-/// hot.
+/// Lock: `mutex_` (rank `objects`), held during system calls; inside it only `segment`. Not hot.
 #include <array>
 #include <atomic>
 #include <cstddef>
@@ -42,17 +41,18 @@ class MemoryObjects {
 
   /// Zeroed memory. nullptr with errno.
   [[nodiscard]] void* allocate(std::size_t bytes, ObjectPages pages) noexcept;
-  /// What allocate() returned, with the same size. An errno, or 0.
+  /// Frees what allocate() returned, with the same size. Returns an errno, or 0.
   [[nodiscard]] int free(void* address, std::size_t bytes) noexcept;
 
-  /// Where a range lies, as SharedRegion says it.
+  /// The place of a range, as SharedRegion has it.
   struct Place {
     std::uint32_t object = 0;
     std::uint64_t offset = 0;
   };
   [[nodiscard]] Place find(std::uint64_t address, std::uint64_t length) noexcept;
 
-  /// Lets peers open a descriptor of ours. The index in the table + 1, or 0: there is no place.
+  /// Lets peers open one of our descriptors. Returns the index in the table + 1, or 0: the table is
+  /// full.
   [[nodiscard]] std::uint32_t publish(int fd, std::uint64_t inode, std::uint64_t bytes) noexcept;
   void withdraw(std::uint32_t index_plus_one) noexcept;
 
@@ -66,11 +66,11 @@ class MemoryObjects {
     std::uint64_t bytes = 0;
     std::uint32_t published = 0;  // Its place in the table + 1.
     int fd = -1;
-    std::unique_ptr<PageMap> pages;  // Of one that is shared by small allocations.
+    std::unique_ptr<PageMap> pages;  // Set if small allocations share it.
   };
   using All = std::map<std::uint64_t, Object>;  // By address.
 
-  // With the lock held.
+  // Requires the lock.
   [[nodiscard]] All::iterator make(std::size_t bytes, bool huge);
   void remove(All::iterator object) noexcept;
   [[nodiscard]] void* allocate_small(std::uint32_t pages);

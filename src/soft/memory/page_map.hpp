@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file Which pages of a range are taken. Freeing needs no memory.
+/// \file Which pages of a range are in use. Freeing needs no memory.
 ///
-/// Owns one bit per page. Any thread, one at a time: its MemoryObjects has the lock (`objects`).
+/// Owns one bit per page. Any thread, one at a time: its MemoryObjects holds the lock (`objects`).
 /// Not hot.
 #include <cstddef>
 #include <cstdint>
@@ -15,10 +15,11 @@ class PageMap {
  public:
   explicit PageMap(std::uint32_t pages) : pages_(pages), words_((pages + 63) / 64) {}
 
-  /// The first of so many free pages in a row, now taken.
+  /// Takes `count` free pages in a row; returns the first.
   [[nodiscard]] std::optional<std::uint32_t> take(std::uint32_t count) noexcept {
     if (count > pages_ - taken_) return std::nullopt;
-    // From where the last search ended: what is freed in front is found when the end was reached.
+    // Continues where the last search ended. Pages freed before that point are found after the end
+    // was reached.
     auto found = search(next_, pages_, count);
     if (!found) found = search(0, next_, count);
     if (!found) return std::nullopt;

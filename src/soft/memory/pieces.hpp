@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file The local memory of a work request: where its elements lie, once they were checked.
+/// \file The local memory of a work request: where its elements are, after they were checked.
 ///
 /// A value of the thread that runs the request; owns nothing, takes no lock. Hot.
 #include <cstddef>

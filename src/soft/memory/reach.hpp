@@ -3,14 +3,13 @@
 /// \file Reaching registered memory: who may touch it, and how it is copied from here.
 ///
 /// Owns nothing. Called by the thread that runs a request, under its queue pair's lock and from
-/// inside the responder's queue pair. locate_here() is hot and takes no lock; copies that go
-/// through the owner may wait for it (relay.hpp), and atomics on memory that is in no object take
-/// the owner's `atomics` lock (tagged, with a bound; inside it the system is called, nothing
-/// locked).
+/// inside the responder's queue pair. locate_here() is hot and takes no lock. Copies through the
+/// owner may wait for it (relay.hpp). Atomics on memory that is in no object take the owner's
+/// `atomics` lock (tagged, with a bound; inside it there are system calls, but no other lock).
 ///
-/// Atomics are atomic whichever way each requester takes: on a word in a memory object all of them
-/// are the processor's, done by who maps it, else by the owner; on any other word all of them are
-/// done under the owner's lock, by the owner's threads too.
+/// Atomics are atomic whatever path each requester uses. On a word in a memory object all of them
+/// are processor atomics, done by a requester that maps the object, or else by the owner. On any
+/// other word all of them, including those of the owner's threads, run under the owner's lock.
 #include <chrono>
 #include <cstdint>
 
@@ -26,24 +25,24 @@ class Engine;
 struct RangeCheck {
   std::uint32_t key;
   std::uint32_t domain;
-  std::uint32_t access;  ///< All of these bits.
+  std::uint32_t access;  ///< All of these bits are needed.
   std::uint64_t address;
   std::uint64_t length;
 };
 
-/// The location of the range if key, domain, bounds and access allow it. False: they do not.
+/// The location of the range if key, domain, bounds and access allow it; else false.
 [[nodiscard]] bool locate(Peer& owner, const RangeCheck& range, Location& location) noexcept;
-/// The same, for the path that most requests take: nothing of it is in memory there.
+/// The same, for the path that most requests take: there, none of it is in memory.
 [[gnu::always_inline]] inline bool locate_here(Peer& owner, const RangeCheck& range,
                                                Location& location) noexcept {
   const std::uint32_t index = region_index(range.key);
-  // Beyond what is backed there is SIGBUS where /dev/shm is full.
+  // Beyond what is backed, a full /dev/shm gives SIGBUS.
   if (index >= owner.region_count() || range.key == 0) return false;
   const SharedRegion& region = owner.region(index);
   if (region.key.load(std::memory_order_acquire) != range.key || region.domain != range.domain ||
       (region.access & range.access) != range.access)
     return false;
-  // Each number is read once: a scribbling peer may change it between two looks.
+  // Each number is read once: a hostile peer may change it between two reads.
   const std::uint64_t base = region.base;
   const std::uint64_t length = region.length;
   const std::uint64_t offset = range.address - base;
@@ -67,7 +66,7 @@ struct RangeCheck {
   return true;
 }
 
-/// Our own memory, for a request that the helper serves; by its address here, and by its key as it
+/// Our own memory, for a request that the helper serves: by its address here, and by its key as it
 /// was registered.
 [[nodiscard]] bool locate_served(Engine& engine, std::uint32_t key, std::uint64_t address,
                                  std::uint64_t length, Location& location) noexcept;
@@ -78,9 +77,10 @@ struct RangeCheck {
 [[nodiscard]] Copied read_memory(Engine& engine, const Location& from, std::byte* to,
                                  std::size_t size) noexcept;
 
-/// How long an atomic waits for its lock: longer than any holder that runs takes.
+/// How long an atomic waits for its lock: longer than any running holder takes.
 inline constexpr std::chrono::milliseconds kAtomicsPatience{50};
-/// A 64-bit atomic; `compare` and `swap` for compare-and-swap, `add` otherwise. The old value.
+/// A 64-bit atomic; `compare` and `swap` for compare-and-swap, `add` otherwise. Returns the old
+/// value.
 struct AtomicWork {
   bool is_swap;
   std::uint64_t compare_add;

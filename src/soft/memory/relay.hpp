@@ -4,18 +4,18 @@
 ///
 /// Slow (a thread wakes for each piece), but it works in every container.
 ///
-/// A requester locks the owner's box, writes its request and asks; the owner claims the request,
-/// does it and answers. Each request has a number, so an answer is to that one. A requester that
-/// gives up takes the request back, which fails only if the owner has claimed it; then it waits for
-/// the answer, because what was claimed may be done. A box whose requester was killed is brought to
-/// rest by the next one in the same way. An owner that does not answer in time is `not_now`: it may
-/// be stopped, and the ack timers say for how long that is good.
+/// A requester locks the owner's box, writes its request and asks. The owner claims the request,
+/// does it and answers. Each request has a number, which its answer repeats. A requester that gives
+/// up takes the request back; this fails only if the owner has claimed it. Then the requester waits
+/// for the answer, because a claimed request may be done. If a requester was killed, the next one
+/// brings the box to rest in the same way. If the owner does not answer in time, it is `not_now`:
+/// it may be stopped, and the ack timers say how long to tolerate that.
 ///
-/// Threads: a requester is any thread that runs a request, under its queue pair's lock; who answers
-/// is the helper, or a thread that waits for an answer itself (two processes may ask each other).
-/// Locks: the box's lock (tagged; held for one request of any length), taken with a bound; the
-/// answering side holds `serving` from the check of the key to the end of the work, inside it the
-/// owner's `atomics` with a bound; who revokes a key takes `serving` once. Not hot.
+/// Threads: a requester is any thread that runs a request, under its queue pair's lock. The helper
+/// answers, or a thread that waits for an answer itself (two processes may ask each other). Locks:
+/// the box's lock (tagged; held for one request of any length), taken with a bound. The answering
+/// side holds `serving` from the check of the key to the end of the work, and inside it the owner's
+/// `atomics` with a bound. A thread that revokes a key takes `serving` once. Not hot.
 ///
 /// Owns nothing: the box is in the owner's segment.
 #include <cstddef>
@@ -32,7 +32,7 @@ struct AtomicWork;
                                  std::size_t size) noexcept;
 [[nodiscard]] Copied relay_read(Engine& engine, const Location& from, std::byte* to,
                                 std::size_t size) noexcept;
-/// `no` also where the owner was stopped while it did it: it may have been done, and is not to be
+/// `no` also if the owner was stopped while it did it: it may have been done, and must not be
 /// repeated.
 [[nodiscard]] Copied relay_atomic(Engine& engine, const Location& at, const AtomicWork& work,
                                   std::uint64_t& old) noexcept;
@@ -40,7 +40,7 @@ struct AtomicWork;
 /// The owner's side: serves a waiting request, if there is one.
 void answer_relay(Engine& engine) noexcept;
 
-/// After a key was revoked: until no request is served that saw it.
+/// After a key was revoked: waits until no request is served that saw it.
 void wait_for_relay(Engine& engine) noexcept;
 
 }  // namespace verbatim::engine

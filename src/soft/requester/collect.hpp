@@ -13,7 +13,7 @@
 
 namespace verbatim::engine {
 
-/// Checks the elements of a request. `access` is what the device needs of them.
+/// Checks the elements of a request. `access` is what the device needs for them.
 [[nodiscard]] inline ibv_wc_status collect(QueuePair& queue_pair, const ibv_send_wr& request,
                                            std::uint32_t access, Pieces& pieces) noexcept {
   Peer& self = *queue_pair.self;

@@ -2,8 +2,8 @@
 #pragma once
 /// \file The requester executes a work request: checks, copies, and writes the peer's completion.
 ///
-/// Owns nothing. In the posting thread, or the one that retries, under `queue_pair`. Takes what
-/// delivery takes (responder/deliver.hpp), `datagrams`, and for memory that is not mapped here
+/// Owns nothing. In the posting thread, or the one that retries, under `queue_pair`. Takes the
+/// locks of delivery (responder/deliver.hpp), `datagrams`, and for memory that is not mapped here
 /// `atomics` and the relay. Hot.
 #include <infiniband/verbs.h>
 
@@ -12,7 +12,7 @@
 
 namespace verbatim::engine {
 
-/// Runs the request now. The visit goes on after it.
+/// Runs the request now. The visit continues after it.
 [[nodiscard]] Outcome execute(QueuePair& queue_pair, const ibv_send_wr& request,
                               Visit& visit) noexcept;
 
@@ -21,10 +21,10 @@ namespace verbatim::engine {
 [[nodiscard]] Outcome write(QueuePair& from, const ibv_send_wr& request, Visit& visit) noexcept;
 [[nodiscard]] Outcome read(QueuePair& from, const ibv_send_wr& request, Visit& visit) noexcept;
 [[nodiscard]] Outcome atomic(QueuePair& from, const ibv_send_wr& request, Visit& visit) noexcept;
-/// A datagram that cannot be delivered is lost, and that is not an error of the sender's.
+/// A datagram that cannot be delivered is lost, which is not an error of the sender.
 [[nodiscard]] Outcome datagram(QueuePair& from, const ibv_send_wr& request) noexcept;
 
-/// Where messages of a connected queue pair go. What is known of it is as new as the peer's
+/// Where messages of a connected queue pair go. What is known about it is as new as the peer's
 /// changes.
 [[nodiscard, gnu::always_inline]] inline Destination destination_of(QueuePair& from) noexcept {
   Delivery& known = from.delivery;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file The straight road of a request: one element, written, read or sent, like one before it.
+/// \file The fast path of a request: one element, written, read or sent, like an earlier request.
 ///
-/// Owns nothing. In the posting thread, under `queue_pair`; of other locks it only tries
+/// Owns nothing. In the posting thread, under `queue_pair`; the only other lock it tries is
 /// `completer`. The hottest code of the engine: `./bench overhead`, case soft.inprocess, counts it.
 ///
-/// It does what the long way does (execute.cpp) when nothing is amiss, from what the queue pair
-/// knows; where something is unknown or unusual it does nothing, and the long way finds out.
+/// It does what the long way does (execute.cpp) in the normal case, using what the queue pair
+/// knows. If something is unknown or unusual it does nothing, and the long way finds out.
 #include <infiniband/verbs.h>
 
 #include <cstdint>
@@ -20,23 +20,24 @@
 
 namespace verbatim::engine {
 
-/// Copies longer than this are visits of their own: who revokes memory waits for the end of one.
+/// Longer copies are separate visits, because a thread that revokes memory waits for the end of
+/// one.
 inline constexpr std::uint32_t kLongCopy = 64 * 1024;
 
-// By ibv_wr_opcode. What is not here was refused before.
+// By ibv_wr_opcode. Others were refused before.
 inline constexpr ibv_wc_opcode kCompletedOpcode[] = {
     IBV_WC_RDMA_WRITE, IBV_WC_RDMA_WRITE, IBV_WC_SEND,     IBV_WC_SEND,
     IBV_WC_RDMA_READ,  IBV_WC_COMP_SWAP,  IBV_WC_FETCH_ADD};
 static_assert(IBV_WR_RDMA_WRITE_WITH_IMM == 1 && IBV_WR_SEND_WITH_IMM == 3 &&
               IBV_WR_ATOMIC_FETCH_AND_ADD == 6);
 
-/// Whether a request that succeeds is to have a completion.
+/// Whether a request that succeeds needs a completion.
 [[nodiscard, gnu::always_inline]] inline bool is_told(const QueuePair& queue_pair,
                                                       const ibv_send_wr& request) noexcept {
   return ((request.send_flags | queue_pair.signal_all) & IBV_SEND_SIGNALED) != 0;
 }
 
-/// A free place has 0 in all the rest: see OwnCompletion.
+/// In a free place everything else is 0: see OwnCompletion.
 [[gnu::always_inline]] inline void fill_send(OwnCompletion& own, QueuePair& queue_pair,
                                              std::uint64_t id, std::uint32_t number,
                                              ibv_wc_opcode opcode, std::uint32_t bytes) noexcept {
@@ -60,20 +61,20 @@ inline void push_send(QueuePair& queue_pair, const ibv_send_wr& request, std::ui
 
 enum class Ran : std::uint8_t {
   no,       ///< Nothing was done.
-  yes,      ///< And completed, if it was to be.
+  yes,      ///< Done, and completed if necessary.
   to_tell,  ///< All but its completion: push_send() does the rest.
-  to_ask,   ///< As to_tell, and whether the peer lives is not known yet.
+  to_ask,   ///< Like to_tell, and whether the peer lives is not known yet.
 };
 
 /// Short: one word, and then out. A flag, a counter, a pointer: what latency is measured with. It
-/// calls nothing, so a post of one saves no registers. Long: any length, and the visit goes on.
+/// calls nothing, so a post of one saves no registers. Long: any length, and the visit continues.
 enum class Road : std::uint8_t { short_one, long_one };
 
 /// Where a known request leads.
 struct Ends {
   std::byte* here;
   std::byte* there;
-  std::uint32_t key;  ///< Of there.
+  std::uint32_t key;  ///< That of the remote side.
 };
 
 template <ibv_wr_opcode Opcode, Road road>
@@ -106,15 +107,15 @@ template <ibv_wr_opcode Opcode, Road road>
                                                        const ibv_send_wr& request,
                                                        Visit& visit) noexcept {
   Ends ends;
-  // The short one's caller has looked whether there is room.
+  // The caller of the short one has checked that there is room.
   if ((road == Road::long_one && queue_pair.posted == queue_pair.full_at) ||
       !find_ends<Opcode, road>(queue_pair, request, ends) || !visit.step_in()) [[unlikely]]
     return Ran::no;
   const bool told = is_told(queue_pair, request);
   visit.touch(ends.key);
-  // After the entry is visible: see access_guard.hpp. And before a success is told: a copy into the
-  // memory of a dead process succeeds. The short road asks after the copy: latency is measured to
-  // there, and reading the clock takes 25 cycles of it.
+  // After the entry is visible: see access_guard.hpp. And before a success is reported, because a
+  // copy into the memory of a dead process succeeds. The short road checks after the copy: latency
+  // is measured up to there, and reading the clock takes 25 cycles of it.
   if (queue_pair.route.changes->load(std::memory_order_acquire) != queue_pair.known.peer_changes ||
       (road == Road::long_one && told && !queue_pair.route.peer->was_alive_lately())) [[unlikely]] {
     visit.step_out();
@@ -140,7 +141,7 @@ template <ibv_wr_opcode Opcode, Road road>
   return pushed ? Ran::yes : Ran::to_tell;
 }
 
-/// Whether a request is a send that has a straight road: a small one to another process.
+/// Whether a request is a send that has a fast path: a small one to another process.
 [[nodiscard, gnu::always_inline]] inline bool may_send_known(const QueuePair& queue_pair,
                                                              const ibv_send_wr& request) noexcept {
   return (request.opcode == IBV_WR_SEND || request.opcode == IBV_WR_SEND_WITH_IMM) &&
@@ -184,19 +185,19 @@ template <ibv_wr_opcode Opcode, Road road>
   return pushed ? Ran::yes : Ran::to_tell;
 }
 
-/// Whether what the queue pair knows still stands, and may serve the request.
+/// Whether what the queue pair knows is still valid, and covers the request.
 [[nodiscard, gnu::always_inline]] inline bool is_known(const QueuePair& queue_pair,
                                                        const ibv_send_wr& request) noexcept {
   return queue_pair.known.own_changes == own_changes.load(std::memory_order_acquire) &&
          request.num_sge == 1;
 }
 
-/// Runs the request, if all about it is known. The queue pair's lock is held.
+/// Runs the request, if everything about it is known. The queue pair's lock is held.
 template <Road road>
 [[nodiscard, gnu::always_inline]] inline Ran run_at_once(QueuePair& queue_pair,
                                                          const ibv_send_wr& request,
                                                          Visit& visit) noexcept {
-  // The opcode first: a send, which has no short road, is out at once.
+  // The opcode first: a send, which has no short road, leaves at once.
   if (request.opcode == IBV_WR_RDMA_WRITE) [[likely]]
     return is_known(queue_pair, request)
                ? run_known<IBV_WR_RDMA_WRITE, road>(queue_pair, request, visit)

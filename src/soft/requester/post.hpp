@@ -2,8 +2,8 @@
 #pragma once
 /// \file ibv_post_send.
 ///
-/// Owns nothing. Any thread of the program. Takes `queue_pair`, and under it what execute.hpp says.
-/// Hot.
+/// Owns nothing. Any thread of the program. Takes `queue_pair`, and under it the locks of
+/// execute.hpp. Hot.
 #include <infiniband/verbs.h>
 
 namespace verbatim::engine {

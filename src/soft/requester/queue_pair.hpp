@@ -2,10 +2,10 @@
 #pragma once
 /// \file A queue pair as its owner keeps it: its requests, where they go, what waits.
 ///
-/// Owns its ring of receives, the requests that wait, and a reference to the peer that it is aimed
+/// Owns its ring of receives, the waiting requests, and a reference to the peer that it is aimed
 /// at. `lock` (rank `queue_pair`) guards the send side and is held while requests run;
-/// `receive_lock` (`receives`) the receive side; `build_lock` (`builder`) what ibv_wr_* builds. Any
-/// thread of the program comes here, and the helper for what waits. Hot.
+/// `receive_lock` (`receives`) guards the receive side; `build_lock` (`builder`) guards what
+/// ibv_wr_* builds. Any thread of the program comes here, and the helper for waiting requests. Hot.
 #include <infiniband/verbs.h>
 
 #include <atomic>
@@ -39,13 +39,13 @@ struct Waiting {
   std::uint32_t losses;      // On an unusual day: how often the wire lost it.
   std::uint64_t due_ns;      // When to try again.
   std::uint64_t give_up_ns;  // When the peer counts as unreachable; 0: never.
-  Script script;             // What is to happen to it, on an unusual day.
+  Script script;             // What happens to it, on an unusual day.
 };
 
 struct QueuePair {
   union {
     ibv_qp raw;
-    ibv_qp_ex extended;  // Only if made with ibv_create_qp_ex; its beginning is the same ibv_qp.
+    ibv_qp_ex extended;  // Only if created with ibv_create_qp_ex; its beginning is the same ibv_qp.
   };
   Engine* engine;
   Context* context;
@@ -55,7 +55,7 @@ struct QueuePair {
   std::uint32_t domain;
   ibv_qp_attr attributes{};
   ibv_qp_cap limits{};
-  unsigned signal_all = 0;  // IBV_SEND_SIGNALED for a queue pair whose requests all are.
+  unsigned signal_all = 0;  // IBV_SEND_SIGNALED for a queue pair that signals all its requests.
   CompletionQueue* send_queue;
   CompletionQueue* receive_queue;
   SharedReceiveQueue* shared_receives = nullptr;
@@ -70,24 +70,24 @@ struct QueuePair {
   PeerRef peer;  // Held while the route leads there.
   Route route;
   Delivery delivery;
-  Known known;  // Of a queue pair that has nothing waiting.
+  Known known;  // For a queue pair without waiting requests.
 
-  // Running numbers of the send queue. Slots are free again when a completion was *polled*.
+  // Running numbers of the send queue. A slot is free again when its completion was *polled*.
   std::uint32_t posted = 0;
   std::atomic<std::uint32_t> retired{0};
-  std::uint32_t full_at = 0;  // At least so many may be posted: see is_full().
+  std::uint32_t full_at = 0;  // At least up to this number may be posted: see is_full().
 
-  // Requests that wait, oldest first: for a receive at the peer, for the peer itself.
+  // Waiting requests, oldest first: for a receive at the peer, or for the peer itself.
   std::unique_ptr<Waiting[]> waiting;
   std::unique_ptr<std::byte[]> inline_data;  // limits.max_inline_data per slot.
   std::uint32_t waiting_capacity = 0;
   std::uint32_t waiting_head = 0;
   std::uint32_t waiting_tail = 0;
   std::atomic<bool> listed{false};    // In the engine's list of queue pairs with waiting requests,
-  QueuePair* next_waiting = nullptr;  // which goes on here.
-  CompletionQueue* ghost_queue = nullptr;  // When it has ended: see control/ghosts.hpp.
+  QueuePair* next_waiting = nullptr;  // which continues here.
+  CompletionQueue* ghost_queue = nullptr;  // Set when it has ended: see control/ghosts.hpp.
   std::atomic<bool> broken{false};         // A request failed: its owner's thread flushes the rest.
-  bool tell_drained = false;               // SQD: an event is due when all up to here is done,
+  bool tell_drained = false;  // SQD: an event is due when everything up to here is done,
   std::uint32_t drain_until = 0;
   std::atomic<bool> drained{false};  // and this is the cry for it.
 
@@ -102,7 +102,7 @@ struct QueuePair {
   [[nodiscard]] static QueuePair& of(const ReceiveSide& side) noexcept {
     return *static_cast<QueuePair*>(side.queue_pair);
   }
-  // The state is in the public structure, where other threads look: always through these. Changed
+  // The state is in the public structure, where other threads read it: always use these. Changed
   // under the lock.
   [[nodiscard]] ibv_qp_state state() noexcept {
     return std::atomic_ref{raw.state}.load(std::memory_order_relaxed);
@@ -112,7 +112,8 @@ struct QueuePair {
     std::atomic_ref{raw.state}.store(state, std::memory_order_relaxed);
   }
   [[nodiscard]] bool has_waiting() const noexcept { return waiting_head != waiting_tail; }
-  /// Whether the oldest waiting request may run. A queue that is being drained ends what it had.
+  /// Whether the oldest waiting request may run. A queue that is being drained finishes what it
+  /// had.
   [[nodiscard]] bool has_runnable() noexcept {
     return has_waiting() &&
            (state() == IBV_QPS_RTS || (state() == IBV_QPS_SQD && waiting_head != drain_until));

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file Requests that could not finish when they were posted: kept, tried again, given up.
+/// \file Requests that could not finish when they were posted: kept, retried, given up.
 ///
-/// Owns nothing: what waits is the queue pair's. Posting threads keep requests, the helper and
-/// pollers (under `waiting`) try again, each under `queue_pair`. Not hot.
+/// Owns nothing: waiting requests belong to the queue pair. Posting threads keep requests; the
+/// helper and pollers (under `waiting`) retry them, each under `queue_pair`. Not hot.
 #include <infiniband/verbs.h>
 
 #include <cstdint>
@@ -13,20 +13,22 @@
 
 namespace verbatim::engine {
 
-/// Keeps a request for later: its elements, and inline data by value, as the caller may reuse both.
+/// Keeps a request for later: its elements, and inline data by value, because the caller may reuse
+/// both.
 Waiting& keep(QueuePair& queue_pair, const ibv_send_wr& request, std::uint32_t number) noexcept;
 /// Keeps a request that cannot run now. The lock is held. True: the queue pair broke on it.
 [[nodiscard]] bool start_later(QueuePair& queue_pair, const ibv_send_wr& request,
                                std::uint32_t number, const Outcome& outcome) noexcept;
-/// On an unusual day every request waits, if only for a moment, for its script to be played.
+/// On an unusual day every request waits, if only for a moment, until its script has run.
 bool start_scripted(QueuePair& queue_pair, const ibv_send_wr& request,
                     std::uint32_t number) noexcept;
-/// Writes the sender's completion, if there is to be one.
+/// Writes the sender's completion, if there must be one.
 void complete(QueuePair& queue_pair, const ibv_send_wr& request, std::uint32_t number,
               ibv_wc_status status, std::uint32_t bytes) noexcept;
 
-/// Tries the requests that wait. When to look again (steady clock), or 0: none waits. A queue pair
-/// that breaks on one says so (QueuePair::broken); the caller flushes it when it holds no lock.
+/// Retries the waiting requests. Returns when to look again (steady clock), or 0 if none waits. If
+/// a queue pair breaks on one, it sets QueuePair::broken; the caller flushes it when it holds no
+/// lock.
 std::uint64_t retry(QueuePair& queue_pair) noexcept;
 /// An event is due when a queue that is being drained (SQD) is empty. The lock is held.
 void tell_if_drained(QueuePair& queue_pair) noexcept;

@@ -3,9 +3,9 @@
 /// \file A message at the responder: its receive, its memory, its completion.
 ///
 /// The requester runs this on the responder's behalf, in the posting thread, from inside the
-/// responder's queue pair (access_guard.hpp); of datagrams, under `datagrams`. Takes `receive_ring`
-/// (shared receive queues) and `completions`, one after the other. Owns nothing: what a sender has
-/// found out is its queue pair's. Hot.
+/// responder's queue pair (access_guard.hpp); for datagrams, under `datagrams`. Takes
+/// `receive_ring` (shared receive queues) and `completions`, one after the other. Owns nothing:
+/// what a sender has found out belongs to its queue pair. Hot.
 #include <infiniband/verbs.h>
 
 #include <cstdint>
@@ -19,15 +19,15 @@
 
 namespace verbatim::engine {
 
-/// Who sends.
+/// The sender.
 struct Sender {
   Engine& engine;
   std::uint32_t number;  ///< Of its queue pair.
   std::uint32_t lid;     ///< Of its port; 0 on Ethernet.
-  bool is_reliable;      ///< What goes wrong at the responder breaks both sides.
+  bool is_reliable;      ///< An error at the responder breaks both sides.
 };
 
-/// A receive that a requester took. The slot may be another's after that: this is a copy.
+/// A receive that a requester took. A copy, because the slot may be reused after that.
 struct TakenReceive {
   std::uint32_t number = 0;
   std::uint32_t length = 0;
@@ -36,13 +36,12 @@ struct TakenReceive {
 };
 
 /// What a sender has found out about a responder's queue pair. The responder's counter of changes
-/// tells when that is old.
+/// tells when that is out of date.
 struct Delivery {
   std::uint64_t changes = 0;
   RingView ring;
   QueueView queue;
-  /// Receive memory that was found to be in order, by key: looking it up costs 20 instructions
-  /// more.
+  /// Receive memory that was checked, by key: looking it up again costs 20 more instructions.
   struct Checked {
     std::uint32_t key = 0;
     std::uint64_t base = 0;
@@ -56,7 +55,7 @@ struct Delivery {
     return place.key == element.key && offset <= place.length &&
            element.length <= place.length - offset;
   }
-  /// A receive of a shared queue that was taken for a message which could not be completed yet.
+  /// A receive of a shared queue that was taken for a message that could not be completed yet.
   bool holds = false;
   TakenReceive held;
 
@@ -72,10 +71,10 @@ struct Destination {
   Peer& peer;
   SharedQueuePair& target;
   Delivery& known;
-  const ibv_grh* header;  ///< Of a datagram; else nullptr.
+  const ibv_grh* header;  ///< For a datagram; else nullptr.
 };
 
-/// As the responder's completion has them.
+/// As in the responder's completion.
 [[nodiscard]] inline std::uint8_t receive_flags(const ibv_send_wr& request) noexcept {
   return request.opcode == IBV_WR_SEND_WITH_IMM || request.opcode == IBV_WR_RDMA_WRITE_WITH_IMM
              ? std::uint8_t{IBV_WC_WITH_IMM}
@@ -86,8 +85,8 @@ struct Destination {
 [[nodiscard]] Outcome deliver(const Sender& from, const Destination& to, const ibv_send_wr& request,
                               const Pieces& pieces) noexcept;
 
-/// A write with immediate takes a receive, but not its memory. First claim_receive(): without one
-/// nothing may be written yet, because the retry would write twice. Then announce().
+/// A write with immediate takes a receive, but not its memory. Call claim_receive() first: without
+/// a receive nothing may be written yet, because the retry would write twice. Then call announce().
 [[nodiscard]] Outcome claim_receive(const Sender& from, const Destination& to) noexcept;
 [[nodiscard]] Outcome announce(const Sender& from, const Destination& to,
                                const ibv_send_wr& request, std::uint64_t bytes) noexcept;
@@ -96,8 +95,8 @@ struct Destination {
 void break_target(const Sender& from, Peer& peer, SharedQueuePair& target,
                   std::uint32_t status) noexcept;
 
-/// Whether the memory, in its owner's addresses, may have a small message on its way to it that its
-/// owner has not placed yet. Then the owner was asked to do so, and this is to be tried again.
+/// Whether a small message that the owner has not placed yet may be in flight to the memory (in its
+/// owner's addresses). If so, the owner was asked to place it, and the request must be retried.
 [[nodiscard]] bool is_unsettled(Engine& engine, Peer& owner, std::uint32_t key,
                                 std::uint64_t address, std::uint64_t length) noexcept;
 

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file The straight road of a small message: into another process's ring, like one before it.
+/// \file The fast path of a small message into another process's ring, for a message like an
+/// earlier one.
 ///
-/// It does what deliver() does when nothing is amiss, from what the sender has found out; where
+/// It does what deliver() does in the normal case, using what the sender has found out. If
 /// something is unknown or unusual it does nothing, and deliver() finds out.
 ///
-/// Owns nothing. The requester runs it from inside the responder's queue pair; of locks it only
-/// tries `completions`. Hot.
+/// Owns nothing. The requester runs it from inside the responder's queue pair; the only lock it
+/// tries is `completions`. Hot.
 #include <infiniband/verbs.h>
 
 #include <cstdint>
@@ -32,7 +33,7 @@ namespace verbatim::engine {
   const std::uint32_t number = ring.receives->taken.load(std::memory_order_relaxed);
   const ReceiveSlot& slot = ring.slot(number);
   if (slot.sequence.load(std::memory_order_acquire) != number + 1) return false;
-  const SharedElement element = *elements_of(slot);  // A copy: others can change it.
+  const SharedElement element = *elements_of(slot);  // A copy, because others can change it.
   if (slot.count != 1 || size > element.length || !to.known.is_checked(element)) return false;
   SharedCompletionQueue& queue = *view.queue;
   {
@@ -57,7 +58,7 @@ namespace verbatim::engine {
              .immediate = request.imm_data,
              .source = from.number,
              .source_lid = from.lid});
-    // The owner had these lines last. They travel while the messages before theirs are written.
+    // The owner had these cache lines last. They travel while earlier messages are written.
     __builtin_prefetch(&view.entry(tail + kAhead), 1);
   }
   __builtin_prefetch(&ring.slot(number + kAhead));

@@ -12,7 +12,7 @@ namespace verbatim::engine {
 enum class Verdict : std::uint8_t {
   done,        ///< Finished, with a status.
   no_receive,  ///< The peer has no receive posted.
-  not_ready,   ///< The peer's queue pair is not there, not yet ready, or broken.
+  not_ready,   ///< The peer's queue pair does not exist, is not ready yet, or is broken.
 };
 
 struct Outcome {

@@ -3,10 +3,10 @@
 /// \file Receive requests: posted by the owner, taken by requesters.
 ///
 /// Owns the shared receive queues, as their process keeps them. Threads: those of the owner that
-/// post or flush, and requesters of any process. The owner posts under the rank `receives`. A queue
-/// pair's own ring is taken from by the one requester that is inside; a shared one under its lock
-/// in shared memory (rank `receive_ring`), which is held only while a receive changes hands.
-/// Posting and taking are hot.
+/// post or flush, and requesters of any process. The owner posts under the rank `receives`. The one
+/// requester inside takes from a queue pair's own ring; from a shared ring requesters take under
+/// its lock in shared memory (rank `receive_ring`), which is held only while a receive changes
+/// hands. Posting and taking are hot.
 #include <infiniband/verbs.h>
 
 #include <cstdint>
@@ -31,8 +31,8 @@ struct SharedReceiveQueue {
   std::atomic<std::uint32_t> users{0};
 };
 
-/// Allocates the ring of a queue pair or shared receive queue. An errno, or 0. `spare`: places for
-/// numbers that may have to be passed over.
+/// Allocates the ring of a queue pair or shared receive queue. Returns an errno, or 0. `spare`:
+/// places for numbers that may have to be skipped.
 [[nodiscard]] int make_ring(Engine& engine, SharedReceives& shared, ReceiveRing& ring,
                             std::uint32_t depth, std::uint32_t max_elements,
                             std::uint32_t spare = 0) noexcept;
@@ -46,26 +46,26 @@ int post_receives(Engine& engine, ReceiveLock& lock, ReceiveRing& ring, ibv_recv
 void flush_receives(Engine& engine, ReceiveLock& lock, const ReceiveSide& side) noexcept;
 /// Forgets all receives: for RESET.
 void clear_receives(ReceiveLock& lock, ReceiveRing& ring) noexcept;
-/// Offers the receives of a shared queue that were taken for a queue pair (its index) and never
-/// completed, because the requester died, to the others again.
+/// Makes receives of a shared queue available again that were taken for a queue pair (its index)
+/// and never completed, because the requester died.
 void offer_again(ReceiveLock& lock, ReceiveRing& ring, std::uint32_t queue_pair) noexcept;
-/// Whether a receive that is still posted lies in memory with this key.
+/// Whether a receive that is still posted uses memory with this key.
 [[nodiscard]] bool uses_key(ReceiveLock& lock, const ReceiveRing& ring, std::uint32_t key) noexcept;
 
-/// A peer's ring, once its numbers were checked: they decide where we look and write.
+/// A peer's ring after its numbers were checked, because they decide where we look and write.
 struct RingView {
   SharedReceives* receives = nullptr;
   std::byte* slots = nullptr;
   std::uint32_t mask = 0;
   std::uint32_t stride = 0;
   std::uint32_t max_elements = 0;
-  bool is_shared = false;  ///< A shared receive queue's.
+  bool is_shared = false;  ///< It belongs to a shared receive queue.
 
   [[nodiscard]] ReceiveSlot& slot(std::uint32_t number) const noexcept {
     return *reinterpret_cast<ReceiveSlot*>(slots + std::size_t{number & mask} * stride);
   }
 };
-/// False: it makes no sense.
+/// False: its numbers make no sense.
 [[nodiscard]] bool look_at(Segment& segment, SharedQueuePair& queue_pair, RingView& view) noexcept;
 
 /// The elements of a receive follow it.
@@ -73,8 +73,8 @@ struct RingView {
   return reinterpret_cast<const SharedElement*>(&slot + 1);
 }
 
-/// How many places ahead of its own message a sender asks for: a line takes about as long to come
-/// from the other core as two messages.
+/// How many places ahead of its own message a sender prefetches: a cache line takes about as long
+/// to come from the other core as two messages.
 inline constexpr std::uint32_t kAhead = 4;
 
 enum class Found : std::uint8_t { yes, none, broken };

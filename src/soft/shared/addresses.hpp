@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file The addresses of the devices' ports, and the way back from an address to a device.
+/// \file The addresses of the devices' ports, and how to find the device of an address.
 ///
 /// Each device has one port. On InfiniBand its LID is the device's index + 1, its GID fe80::/64 and
 /// a number; on Ethernet it also has the IPv4-mapped GID of 127.0.0.<index + 1>.
@@ -37,8 +37,8 @@ inline constexpr std::uint32_t kNoDevice = ~std::uint32_t{0};
   return gid;
 }
 
-/// The device that an address leads to, or kNoDevice. A global address decides by its GID; on
-/// InfiniBand the LID has to lead there, too.
+/// The device that an address leads to, or kNoDevice. For a global address the GID decides; on
+/// InfiniBand the LID must lead there, too.
 [[nodiscard]] inline std::uint32_t device_of(const ibv_ah_attr& address, bool ethernet) noexcept {
   if (address.is_global == 0) return address.dlid == 0 ? kNoDevice : address.dlid - 1u;
   const std::uint32_t device = address.grh.dgid.raw[15] - 1u;

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file Where the processes of one user find each other: a directory of one file per process.
+/// \file Where the processes of one user find each other: a directory with one file per process.
 ///
 /// A process claims a slot by locking its file (open file description locks: two engines in one
-/// process exclude each other too). Byte 0 is the right to the slot: who removes what a dead
-/// process left holds it for a moment. Byte 1 is the process's life, and only the owner locks it:
-/// the kernel drops it at exit, at kill -9 and at exec; a forked child closes its copy at once. The
-/// next process to start takes over what the dead left behind.
+/// process also exclude each other). Byte 0 is the right to the slot: a process that removes what a
+/// dead one left holds it for a moment. Byte 1 is the life of the process, and only the owner locks
+/// it. The kernel drops it at exit, at kill -9 and at exec; a forked child closes its copy at once.
+/// The next process to start takes over what the dead left behind.
 ///
-/// The directory is `VERBATIM_SOFT_DIR`; else /dev/shm/verbatim-<uid>; else, where another user has
-/// taken that name, /run/user/<uid>/verbatim. One that we made has the sticky bit, and the last
-/// process out removes it; one that the user made stays.
+/// The directory is `VERBATIM_SOFT_DIR`; else /dev/shm/verbatim-<uid>; else, if another user has
+/// taken that name, /run/user/<uid>/verbatim. A directory that we created has the sticky bit, and
+/// the last process to exit removes it. One that the user created stays.
 ///
-/// Threads: any; a Directory is a value that does not change. No locks but those on files. Not hot.
+/// Threads: any; a Directory is an immutable value. No locks except those on files. Not hot.
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -21,19 +21,19 @@
 
 namespace verbatim::engine {
 
-/// An open, locked segment file, and the slot it stands for.
+/// An open, locked segment file, and its slot.
 struct ClaimedSlot {
   std::uint32_t slot;
   int fd;
 };
 
-/// The path of a file in the directory, without memory of its own: there may be none.
+/// The path of a file in the directory. Does not allocate, because memory may have run out.
 struct FilePath {
   char text[512];
 };
 
-/// Where the directory is looked for when the user names none, in this order. The second counts
-/// only where the system made `second_parent` for the user, closed to the writing of others.
+/// Where to look for the directory if the user names none, in this order. The second counts only if
+/// the system created `second_parent` for the user, and others cannot write there.
 struct DirectoryPlaces {
   std::string first;
   std::string second_parent;
@@ -42,21 +42,21 @@ struct DirectoryPlaces {
 
 class Directory {
  public:
-  /// Creates the directory if needed. One that another user owns, that is a link, or that others
-  /// may enter is refused by name.
+  /// Creates the directory if needed. Refuses, by name, a directory that another user owns, that is
+  /// a link, or that others may enter.
   [[nodiscard]] static Result<Directory> open();
-  /// As open(), but at other places than the default ones: for tests.
+  /// Like open(), but at other places than the default ones: for tests.
   [[nodiscard]] static Result<Directory> open_at(const DirectoryPlaces& places);
 
   /// Takes the lowest free slot; a dead owner's files are removed first.
   [[nodiscard]] Result<ClaimedSlot> claim() const;
-  /// Removes the slot's files; the last one out also those of the dead. The directory goes when it
-  /// is empty and ours. The caller still holds the slot's lock.
+  /// Removes the slot's files; the last process to exit also removes those of the dead. The
+  /// directory is removed if it is empty and ours. The caller still holds the slot's lock.
   void release(std::uint32_t slot) const noexcept;
 
   /// The segment file of a slot, open for reading and writing.
   [[nodiscard]] Result<int> open_slot(std::uint32_t slot) const noexcept;
-  /// Whether the owner of this open segment file lives.
+  /// Whether the owner of this open segment file is alive.
   [[nodiscard]] static bool is_held(int fd) noexcept;
 
   [[nodiscard]] const std::string& path() const noexcept { return path_; }

@@ -3,13 +3,13 @@
 /// \file One engine per process: its segment, its peers, its objects by index, its helper thread.
 ///
 /// Requests run in the thread that posts them. The helper thread exists for what cannot finish
-/// there: a peer without a receive or not ready yet, a peer's cry for attention, relayed copies.
-/// It starts when first needed and sleeps otherwise. What it does is in control/helper.cpp, making
-/// and forking in control/engine.cpp.
+/// there: a peer without a receive or not ready yet, a peer's cry for attention, relayed copies. It
+/// starts when first needed and sleeps otherwise. Its work is in control/helper.cpp; creation and
+/// fork are in control/engine.cpp.
 ///
 /// Owns all of it. Any thread of the program comes here, and the helper. Has the locks `lifetime`,
-/// `attention`, `contexts`, `waiting`, `helper`, `ghosts` and `serving`; who takes which is said at
-/// each. has_work() and the look-up by index are hot and take none.
+/// `attention`, `contexts`, `waiting`, `helper`, `ghosts` and `serving`; each says who takes it.
+/// has_work() and the look-up by index are hot and take none.
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -36,14 +36,14 @@ struct QueuePair;
 struct ReceiveSide;
 struct SharedReceiveQueue;
 
-/// Hands out indices round robin, so that a number is not reused soon; but not through the whole
-/// table, because each place that was ever used has memory behind it for good: through a window
-/// that has twice as many places as there are objects.
+/// Hands out indices round robin, so that a number is not reused soon. It does not go through the
+/// whole table, because each place that was ever used keeps its memory. It uses a window with twice
+/// as many places as there are objects.
 template <class Object, std::uint32_t Count, std::uint32_t LeastWindow = 64>
 class IndexTable {
  public:
-  /// The index, or Count when all are taken. Nobody sees the object before show(): the helper
-  /// thread goes through the tables at any time. The first call says where the window starts.
+  /// The index, or Count if all are taken. Nobody sees the object before show(): the helper thread
+  /// goes through the tables at any time. The first call sets the start of the window.
   [[nodiscard]] std::uint32_t reserve(std::uint32_t start) noexcept {
     const std::lock_guard lock{mutex_};
     if (start_ == 0) start_ = start;
@@ -61,7 +61,7 @@ class IndexTable {
   void show(std::uint32_t index, Object* object) noexcept {
     objects_[index].store(object, std::memory_order_release);
   }
-  /// Nobody finds it any more; its index stays taken.
+  /// Nobody can find it any more; its index stays taken.
   void hide(std::uint32_t index) noexcept { objects_[index].store(nullptr); }
   void remove(std::uint32_t index) noexcept {
     const std::lock_guard lock{mutex_};
@@ -72,7 +72,7 @@ class IndexTable {
   [[nodiscard]] Object* at(std::uint32_t index) const noexcept {
     return index < Count ? objects_[index].load(std::memory_order_acquire) : nullptr;
   }
-  /// Behind the last index that was ever handed out.
+  /// One past the last index that was ever handed out.
   [[nodiscard]] std::uint32_t end() const noexcept { return end_.load(); }
   template <class Visit>
   void for_each(const Visit& visit) const noexcept {
@@ -88,14 +88,14 @@ class IndexTable {
   std::uint32_t next_ = 0;
   std::uint32_t window_ = LeastWindow;
   std::uint32_t live_ = 0;
-  std::atomic<std::uint32_t> end_{0};  // Behind the last index that was ever handed out.
+  std::atomic<std::uint32_t> end_{0};  // One past the last index that was ever handed out.
   std::bitset<Count> taken_;
   std::array<std::atomic<Object*>, Count> objects_{};
 };
 
 class Engine {
  public:
-  /// The process's engine; made by the first caller, gone with the last.
+  /// The process's engine; created by the first caller, destroyed with the last.
   [[nodiscard]] static Result<std::shared_ptr<Engine>> get();
   ~Engine();
   Engine(const Engine&) = delete;
@@ -114,7 +114,7 @@ class Engine {
   IndexTable<ReceiveSide, kQueuePairs> receive_sides;
   IndexTable<CompletionQueue, kCompletionQueues> completion_queues;
   IndexTable<SharedReceiveQueue, kSharedQueues> shared_queues;
-  /// A place has 2^16 keys, so a key comes round after 2^26 registrations at the earliest.
+  /// A place has 2^16 keys, so a key returns after 2^26 registrations at the earliest.
   IndexTable<Region, kRegions, 1024> regions;
   std::atomic<std::uint32_t> next_domain{1};
   std::atomic<std::uint32_t> next_channel{1};
@@ -124,17 +124,17 @@ class Engine {
 
   /// Held while a peer's request is served on our memory; see memory/relay.
   Ranked<LockRank::serving, std::mutex> relay_lock;
-  /// Gives back what we hold of peers that died, and of memory that living peers freed, if it is
-  /// time to. When to look again (steady clock). From where no lock is held.
+  /// If it is time to, releases what we hold of dead peers, and of memory that living peers freed.
+  /// Returns when to look again (steady clock). Call it without any lock.
   std::uint64_t reclaim() noexcept;
 
-  /// The queue pair has a request that waits; `due_ns` (steady clock) is when to look again. Takes
-  /// no lock: the caller holds the queue pair's.
+  /// The queue pair has a waiting request; `due_ns` (steady clock) is when to look again. Takes no
+  /// lock: the caller holds the queue pair's.
   void wait_for(QueuePair& queue_pair, std::uint64_t due_ns) noexcept;
   /// No thread touches the queue pair's waiting requests any more.
   void forget(QueuePair& queue_pair) noexcept;
-  /// Looks after waiting requests and peers' cries for attention, if there are any. Called from
-  /// every poll: a polling program never depends on the helper.
+  /// Handles waiting requests and peers' cries for attention, if there are any. Every poll calls
+  /// it, so a polling program never depends on the helper.
   void progress() noexcept {
     if (has_work()) [[unlikely]]
       progress_slowly();
@@ -143,11 +143,11 @@ class Engine {
     return waiting_count_.load(std::memory_order_relaxed) != 0 ||
            segment_->attention.load(std::memory_order_relaxed) != 0;
   }
-  /// Places every payload that waits in a ring of ours (completer/shared_ring.hpp).
+  /// Places every payload that waits in one of our rings (completer/shared_ring.hpp).
   void settle() noexcept;
-  /// As Peer::call_attention(), for an object of our own: a thread that sleeps hears of it, too.
+  /// Like Peer::call_attention(), for one of our own objects: also wakes a sleeping thread.
   void call_own_attention() noexcept;
-  /// Of any process: the owner of an object that has a cry set.
+  /// For any process: calls the owner of an object that has a cry set.
   void call_attention(Peer& owner) noexcept {
     if (owner.is_self())
       call_own_attention();
@@ -161,8 +161,9 @@ class Engine {
   void start_helper() noexcept;
   [[nodiscard]] bool has_helper() noexcept;
 
-  /// Queue pairs that ended while a stopped process was inside, on its way to other memory than
-  /// their receives. Their places in the segment stay until it has left: see control/ghosts.hpp.
+  /// Queue pairs that were destroyed while a stopped process was inside, on its way to memory other
+  /// than their receives. Their places in the segment stay until it has left: see
+  /// control/ghosts.hpp.
   Ranked<LockRank::ghosts, std::mutex> ghosts_mutex;
   QueuePair* ghosts = nullptr;
   std::atomic<std::uint32_t> ghost_count{0};

@@ -2,15 +2,15 @@
 #pragma once
 /// \file What processes share: the bytes of a process's segment, and who writes which of them.
 ///
-/// Each process owns one segment: only the owner allocates in it, so no allocator is shared. Peers
-/// map it. It holds indices and offsets, never pointers, and every value that a process reads from
-/// memory which a peer can write is checked before use: a scribbling peer must not crash us.
+/// Each process owns one segment. Only the owner allocates in it, so no allocator is shared. Peers
+/// map it. It holds indices and offsets, never pointers. Every value read from memory that a peer
+/// can write is checked before use: a hostile peer must not crash us.
 ///
-/// Processes of two builds may meet, and use each other's segment only if their versions are the
-/// same. The version follows from the text of this file (layout_version), so a change here cannot
-/// be forgotten there.
+/// Processes of two builds may meet. They use each other's segment only if their versions are
+/// equal. The version is computed from the text of this file (layout_version), so a change here
+/// cannot be forgotten there.
 ///
-/// Lines are grouped by writer, so that a line travels between cores only when it has news.
+/// Cache lines are grouped by writer, so that a line travels between cores only when it has news.
 ///
 /// Types only: owns nothing. Any thread of any process of the user reads and writes here. The words
 /// named `lock`, and `atomics`, are the locks in shared memory (tagged_lock.hpp), of the ranks
@@ -22,7 +22,7 @@
 namespace verbatim::engine {
 
 inline constexpr std::uint64_t kMagic = 0x31746f6f73626576;  // "vebsoot1"
-/// Raise it when the same bytes mean something else: what this file does not say.
+/// Increment it when the same bytes mean something else, which this file does not show.
 inline constexpr std::uint32_t kMeaning = 2;
 
 inline constexpr std::uint32_t kProcessSlots = 1024;    // 10 bits of a queue pair number
@@ -45,7 +45,7 @@ static_assert(Word::is_always_lock_free && LongWord::is_always_lock_free);
 
 /// How a completion's payload travels.
 enum class Payload : std::uint8_t {
-  placed,    ///< It is in the receive's memory already.
+  placed,    ///< Already in the receive's memory.
   in_entry,  ///< In the entry.
   in_arena,  ///< In the queue's arena; the entry's data begin with the position (a running number).
 };
@@ -72,11 +72,11 @@ struct alignas(64) CompletionEntry {
 };
 static_assert(sizeof(CompletionEntry) == 64);
 
-/// A completion queue as producers see it. Only receives go through it; a process's own sends
-/// complete in private memory, so this does not travel when a program sends.
+/// A completion queue as producers see it. Only receives go through it. A process's own sends
+/// complete in private memory, so these lines do not travel when a program sends.
 ///
 /// Payloads too big for an entry ride in the arena, a ring of bytes. Entries are taken in order, so
-/// the arena's room comes back in order, too; one arena serves all queue pairs of the queue.
+/// room in the arena is freed in order, too. One arena serves all queue pairs of the queue.
 struct alignas(64) SharedCompletionQueue {
   // Written by the owner, rarely.
   Word generation;            // odd: in use
@@ -93,7 +93,7 @@ struct alignas(64) SharedCompletionQueue {
   std::uint32_t head_seen;  // a copy of `head`, so that its line is read only when full
   std::uint32_t arena_tail;
   std::uint32_t arena_seen;  // likewise of `arena_head`
-  Word unheard;              // a producer could not open the channel: the owner is to write to it
+  Word unheard;              // a producer could not open the channel: the owner must write to it
   // Written by the owner at every poll.
   alignas(64) Word head;
   Word own_count;  // completions in the owner's private ring
@@ -101,13 +101,13 @@ struct alignas(64) SharedCompletionQueue {
   Word arena_head;
 };
 
-/// A receive request, for requesters. Behind each follow as many elements as the queue allows.
+/// A receive request, for requesters. Each is followed by as many elements as the queue allows.
 struct SharedElement {
   std::uint64_t address;
   std::uint32_t length;
   std::uint32_t key;
 };
-/// Instead of a count: nothing was posted under this number, because its place is still in use.
+/// In place of a count: nothing was posted under this number, because its place is still in use.
 inline constexpr std::uint32_t kSkipped = ~std::uint32_t{0};
 struct ReceiveSlot {
   Word sequence;  // running number + 1 once posted; written last, by the owner
@@ -135,10 +135,10 @@ struct alignas(64) SharedReceives {
   Word limit_reached;          // for the owner: raise that event
   // Written by the owner at every post; read only when there is a limit.
   alignas(64) Word posted;  // running number of receives posted
-  // The line of requesters. Of a shared queue only the first two are used.
+  // The line of requesters. A shared queue uses only the first two words.
   alignas(64) Word lock;  // tag of the holder: shared queues, and datagrams
   Word taken;             // running number of receives consumed
-  LongWord entered;       // {running count, tag} of who is inside the queue pair; 0: nobody
+  LongWord entered;       // {running count, tag} of the requester inside the queue pair; 0: nobody
   Word touching;          // key of the memory that it copies to or from; see access_guard.hpp
   Word fault;             // an ibv_wc_status that the owner must turn into an error, or 0
 };
@@ -159,33 +159,33 @@ struct alignas(64) SharedQueuePair {
   std::uint32_t receive_queue;    // index of the completion queue
   std::uint32_t shared_receives;  // index + 1 of a shared receive queue, or 0
   std::uint32_t rnr_timer;
-  Word established;  // 0, or 1 once a message arrived before RTS, or 2 when that was told
+  Word established;  // 0, or 1 once a message arrived before RTS, or 2 once that was reported
   SharedReceives receives;
 };
 
-/// A memory region as requesters check it. `key` is written last when made, first when removed.
-/// Peers map the table of them for reading only.
+/// A memory region as requesters check it. `key` is written last when created, first when removed.
+/// Peers map this table read-only.
 struct alignas(64) SharedRegion {
   Word key;  // region_key(index, tag); 0: none
   std::uint32_t domain;
   std::uint32_t access;
   std::uint32_t object;  // index + 1 of the memory object it lies in; 0: none; kPartlyObject
-  std::uint64_t base;    // as work requests name the first byte
+  std::uint64_t base;    // the first byte, as work requests name it
   std::uint64_t length;
   std::uint64_t address;  // in the owner's address space
   std::uint64_t object_offset;
   std::uint32_t tag;  // the last one that this place had, for the owner
 };
 static_assert(sizeof(SharedRegion) == 64);
-/// Instead of an object: some of the region lies in memory objects and some does not.
+/// In place of an object: some of the region is in memory objects and some is not.
 inline constexpr std::uint32_t kPartlyObject = ~std::uint32_t{0};
 
-/// A key is the place in the table, and a tag that counts up whenever the place is used again.
+/// A key is the place in the table, and a tag that counts up each time the place is used again.
 inline constexpr std::uint32_t kRegionTagBits = 16;
 [[nodiscard]] constexpr std::uint32_t region_key(std::uint32_t index, std::uint32_t tag) noexcept {
   return index << kRegionTagBits | tag;
 }
-/// Of any key: always less than kRegions.
+/// For any key: always less than kRegions.
 [[nodiscard]] constexpr std::uint32_t region_index(std::uint32_t key) noexcept {
   return key >> kRegionTagBits;
 }
@@ -201,10 +201,10 @@ struct MemoryObject {
 };
 
 /// A completion channel whose number has this bit is a pipe: the other bits are the index of the
-/// object that names it. Without it, it is a FIFO in the directory.
+/// object that names it. Without the bit, it is a FIFO in the directory.
 inline constexpr std::uint32_t kPipeChannel = 1u << 31;
 
-/// What a requester wants of the owner's helper thread (memory/relay).
+/// What a requester asks of the owner's helper thread (memory/relay).
 enum class RelayWork : std::uint32_t { read, write, fetch_add, compare_swap };
 enum class RelayState : std::uint8_t {
   idle,
@@ -216,7 +216,7 @@ enum class RelayState : std::uint8_t {
 };
 
 /// A request to the owner to copy, or to do an atomic, on a peer's behalf. `turn` is {sequence,
-/// state}: an answer is to one request and to no other.
+/// state}: an answer belongs to exactly one request.
 struct alignas(64) RelayBox {
   Word lock;  // tag of the requester
   RelayWork work;
@@ -226,19 +226,19 @@ struct alignas(64) RelayBox {
   std::uint64_t address;      // in the owner's memory
   std::uint64_t compare_add;  // atomics,
   std::uint64_t swap;
-  std::uint64_t old;  // and what was there before
+  std::uint64_t old;  // and the old value
   std::byte data[4096 - 64];
 };
 static_assert(sizeof(RelayBox) == 4096);
 
-/// Room for a bit per page of the tables.
+/// Room for one bit per page of the tables.
 inline constexpr std::uint32_t kTablePages = 1u << 13;
 
 struct Segment {
   std::uint64_t magic;
   std::uint32_t version;
   std::uint32_t slot;
-  std::uint64_t nonce;  // tells two users of one slot apart
+  std::uint64_t nonce;  // distinguishes two users of one slot
   std::uint32_t pid;
   std::uint32_t is_ordered;     // 1: membarrier's expedited commands reach it
   std::uint64_t pid_namespace;  // inode
@@ -249,18 +249,18 @@ struct Segment {
   Word helper_sleeps;
   Word attention;                // some object's cry for its owner is set
   Word unsettled;                // a peer waits until payloads in the rings are placed
-  Word completion_queues_end;    // behind the last one that was ever made
-  alignas(64) LongWord changes;  // of what requesters may have learnt; see changes.hpp
+  Word completion_queues_end;    // one past the last that was ever created
+  alignas(64) LongWord changes;  // of what requesters may have learned; see changes.hpp
   alignas(64) Word atomics;      // lock: atomics on memory that is in no object
   // Which pages of the tables have memory behind them; the others fault when /dev/shm is full.
-  alignas(64) Word regions_backed;  // so many of `regions` and `region_marks`, from the first
+  alignas(64) Word regions_backed;  // this many of `regions` and `region_marks`, from the first
   Word backed[kTablePages / 32];    // by page, from the beginning of the segment
   alignas(64) RelayBox relay;
   MemoryObject objects[kMemoryObjects];
   SharedCompletionQueue completion_queues[kCompletionQueues];
   SharedReceives shared_receives[kSharedQueues];
   SharedQueuePair queue_pairs[kQueuePairs];
-  alignas(kPage) SharedRegion regions[kRegions];  // peers map these pages for reading only
+  alignas(kPage) SharedRegion regions[kRegions];  // peers map these pages read-only
   alignas(kPage) Word region_marks[kRegions];     // by region; written by requesters
   // Rings follow, page by page: see segment.hpp.
 };
@@ -270,7 +270,7 @@ static_assert(kRingsOffset / kPage <= kTablePages);
 /// Address space, not memory: the file is sparse, and only what is used is backed.
 inline constexpr std::uint64_t kSegmentBytes = std::uint64_t{1} << 30;
 
-/// Of this build's layout; `text` stands for that of a file like this one.
+/// The version of this build's layout; `text` is the hash of a file like this one.
 [[nodiscard]] std::uint32_t layout_version() noexcept;
 [[nodiscard]] std::uint32_t layout_version(std::uint32_t text) noexcept;
 

@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file The law for the locks of the engine: one table, and a checker for it.
+/// \file The order of the engine's locks: one table, and a checker for it.
 ///
-/// A thread takes locks in the order of their ranks, lowest first; of one rank it holds one at a
-/// time. A lock that is only tried (try_lock) may be out of order: it never waits. Checked builds
-/// (VERBATIM_CHECKED, sanitizers) abort at the first lock out of order and name both places;
-/// elsewhere the checker is empty.
+/// A thread takes locks in the order of their ranks, lowest first, and holds only one of each rank
+/// at a time. A lock that is only tried (try_lock) may be out of order, because it never waits.
+/// Checked builds (VERBATIM_CHECKED, sanitizers) abort at the first lock out of order and name both
+/// places; elsewhere the checker is empty.
 ///
-/// Nobody waits without a bound under a lock: what a program or a peer has to do first (give an
-/// event back, leave a queue pair) is waited for before a lock is taken, or with a limit.
+/// No thread waits without a bound under a lock. If a program or a peer has to do something first
+/// (acknowledge an event, leave a queue pair), the thread waits for that before it takes a lock, or
+/// with a limit.
 ///
 /// Outside the order are the lock of an extended queue pair between wr_start and wr_complete (the
 /// program holds it, between calls), and those of the table of indices and of the reclaimer
 /// (leaves, or only tried).
 ///
-/// Locks in shared memory name their holder (tagged_lock.hpp) and are waited for with a limit.
+/// Locks in shared memory name their holder (tagged_lock.hpp); waits for them have a limit.
 ///
-/// Owns what each thread holds. Any thread. Hot where it is empty, and not elsewhere.
+/// Owns what each thread holds. Any thread. Hot if it is empty, and otherwise not.
 #include <cstdint>
 #include <source_location>
 
@@ -24,40 +25,40 @@
 
 namespace verbatim::engine {
 
-/// The table: what each guards, and what may be waited for while it is held.
+/// The table: what each lock guards, then what a thread may wait for while it holds the lock.
 enum class LockRank : std::uint8_t {
-  engine,        ///< The process's engine: made, gone, forked. Files of the directory.
-  lifetime,      ///< Objects that are looked up by index; shared to use, exclusive to free one. A
-                 ///< peer inside a queue pair: at most seconds.
-  attention,     ///< Answering peers' cries, one thread at a time. As lifetime.
-  contexts,      ///< The list of open contexts. Nothing.
-  waiting,       ///< The list of queue pairs with waiting requests. As queue_pair.
+  engine,     ///< The process's engine: creation, end, fork. Files of the directory.
+  lifetime,   ///< Objects that are looked up by index; shared to use, exclusive to free one. A peer
+              ///< inside a queue pair: at most seconds.
+  attention,  ///< Answering peers' cries, one thread at a time. Like lifetime.
+  contexts,   ///< The list of open contexts. Nothing.
+  waiting,    ///< The list of queue pairs with waiting requests. Like queue_pair.
   queue_pair,    ///< A queue pair's send side, while requests run. Relayed copies: bounded.
   receives,      ///< The receive side of a queue pair or shared queue. Nothing.
-  datagrams,     ///< In shared memory: who delivers a datagram to a queue pair. As queue_pair.
-  receive_ring,  ///< In shared memory: who takes a receive from a shared queue. Nothing.
-  completions,   ///< In shared memory: who appends to a completion ring. Nothing.
+  datagrams,     ///< In shared memory: delivering a datagram to a queue pair. Like queue_pair.
+  receive_ring,  ///< In shared memory: taking a receive from a shared queue. Nothing.
+  completions,   ///< In shared memory: appending to a completion ring. Nothing.
   completer,     ///< The consumer's side of a completion queue. Nothing.
   helper,        ///< Starting the helper thread. Nothing.
   events,        ///< A context's queue of asynchronous events. Nothing.
-  channel,       ///< Taking stale messages out of a completion channel. Nothing.
+  channel,       ///< Removing stale messages from a completion channel. Nothing.
   ghosts,        ///< Queue pairs that ended with a stopped process inside. Nothing.
   domain,        ///< The list of a domain's queue pairs. A peer inside one: at most seconds.
   relay,         ///< In shared memory: the box for relayed copies. Its owner: bounded.
-  serving,       ///< Serving our own box; who waits for a peer's does so, too. Nothing.
+  serving,       ///< Serving our own box, also while waiting for a peer's. Nothing.
   atomics,       ///< In shared memory: atomics on memory that few map. Nothing.
   peers,         ///< The table of peers. Files of the directory.
   peer_table,    ///< The slots of that table. Nothing.
   peer,          ///< A peer's windows and channels. Files.
   objects,       ///< The table of memory objects. Files.
-  segment,       ///< The allocator of the own segment. Files.
+  segment,       ///< The allocator of our own segment. Files.
   script,        ///< The fault plan. Nothing.
 };
 
 inline constexpr bool kRanksChecked =
     VERBATIM_IS_CHECKED != 0 || VERBATIM_ASAN != 0 || VERBATIM_TSAN != 0;
 
-/// The checker's side: what this thread holds. Out of order: aborts and names both places.
+/// The checker's record of what this thread holds. Out of order: aborts and names both places.
 void rank_taken(LockRank rank, bool tried, const std::source_location& where) noexcept;
 void rank_released(LockRank rank) noexcept;
 /// In the child of a fork: its only thread holds nothing.
@@ -78,7 +79,7 @@ class Ranked {
  public:
   [[gnu::always_inline]] void lock(
       const std::source_location& where = std::source_location::current()) {
-    note_taken(Rank, false, where);  // Before it waits: a deadlock would say nothing.
+    note_taken(Rank, false, where);  // Before it waits: a deadlock would report nothing.
     mutex_.lock();
   }
   [[nodiscard, gnu::always_inline]] bool try_lock(
@@ -91,7 +92,7 @@ class Ranked {
     mutex_.unlock();
     note_released(Rank);
   }
-  // Of a BiasedLock.
+  // For a BiasedLock.
   void lock_and_own(const std::source_location& where = std::source_location::current()) {
     note_taken(Rank, false, where);
     mutex_.lock_and_own();

@@ -3,11 +3,11 @@
 /// \file The verbs objects that every part of the engine knows, as their owner keeps them.
 ///
 /// Each begins with the public C structure, so that a pointer to one is a pointer to the other.
-/// What peers need of an object is in the shared segment (layout.hpp); what the owner trusts is in
-/// private memory, because peers can write there. Completion queues are in completer/, shared
-/// receive queues in responder/, queue pairs in requester/.
+/// What peers need of an object is in the shared segment (layout.hpp). What the owner trusts is in
+/// private memory, because peers can write to the segment. Completion queues are in completer/,
+/// shared receive queues in responder/, queue pairs in requester/.
 ///
-/// Types only. Control verbs make and free the objects, in any thread. Has the locks `events` (a
+/// Types only. Control verbs create and free the objects, in any thread. Has the locks `events` (a
 /// context's queue of events) and `domain` (a domain's list of queue pairs). Not hot.
 #include <infiniband/verbs.h>
 
@@ -28,7 +28,7 @@ namespace verbatim::engine {
 
 class Engine;
 
-/// Vendor libraries look behind the public structure for their own; there must be zeros.
+/// Vendor libraries look after the public structure for their own data; there must be zeros.
 struct Device {
   ibv_device raw;
   std::byte zeros[64];
@@ -45,7 +45,7 @@ struct Context {
   Device* device = nullptr;
   Ranked<LockRank::events, std::mutex> event_mutex;
   std::deque<ibv_async_event> events;  // The descriptor is readable exactly while there are some.
-  std::map<const void*, unsigned> unacknowledged;  // By object; programs give events back.
+  std::map<const void*, unsigned> unacknowledged;  // By object; programs acknowledge events.
   std::condition_variable_any acknowledged;
   std::atomic<std::uint32_t> objects{0};
   std::atomic<bool> removed{false};  // The device is gone.
@@ -62,7 +62,8 @@ struct Domain {
   std::uint32_t id;
   std::atomic<std::uint32_t> users{0};
   Ranked<LockRank::domain, std::mutex> mutex;
-  std::vector<std::uint32_t> queue_pairs;  // Their indices: who may be inside touches our memory.
+  std::vector<std::uint32_t>
+      queue_pairs;  // Their indices: a requester inside one touches our memory.
 };
 
 struct Region {

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file The other processes, as this one sees them: their segments, their memory, their life.
+/// \file The other processes, as this one sees them: their segments, their memory, whether they
+/// live.
 ///
 /// A Peer owns what we have of one process: the mapping of its segment, windows into its memory
-/// objects, open FIFOs of its completion channels. It is counted: Peers keeps one reference to each
-/// that lives, a queue pair one to the peer that it is aimed at. Of a dead peer the table lets go
-/// at once, and with the last reference all comes back to the system.
+/// objects, open FIFOs of its completion channels. It is reference-counted: Peers keeps one
+/// reference to each living peer, and a queue pair one to the peer that it is aimed at. The table
+/// drops a dead peer at once, and the last reference returns everything to the system.
 ///
 /// A window is one immutable record behind one atomic pointer, so its address, size and inode
-/// belong together. One that the owner has freed is taken out of the table and retired; it is
+/// belong together. A window that the owner has freed is removed from the table and retired. It is
 /// unmapped when no thread of ours can be copying in it (control/reclaim.hpp).
 ///
 /// Threads: any. Locks: `Peers::mutex_` (rank `peers`) while a peer is attached (waits for the file
@@ -32,7 +33,7 @@
 
 namespace verbatim::engine {
 
-/// How memory that a peer did not put into a memory object is reached.
+/// How to reach a peer's memory that is not in a memory object.
 enum class MemoryPath : std::uint8_t {
   direct,   ///< It is our own process.
   process,  ///< process_vm_readv / writev.
@@ -44,7 +45,7 @@ struct Window {
   std::byte* address;
   std::uint64_t bytes;
   std::uint64_t inode;
-  Window* next = nullptr;  ///< When it is retired.
+  Window* next = nullptr;  ///< Used when it is retired.
 };
 /// Unmaps and frees a list of them.
 void unmap(Window* windows) noexcept;
@@ -53,10 +54,10 @@ class Peers;
 
 class Peer {
  public:
-  /// Ourselves. `regions` is what to believe: not what others can write.
+  /// Ourselves. `regions` is the trusted table, which others cannot write.
   Peer(Segment& own, const SharedRegion* regions) noexcept;
-  /// Another: its segment, mapped, and the file. `windows` is room for as many pointers as there
-  /// can be memory objects. A pid of 0 names nobody in our namespace.
+  /// Another process: its segment, mapped, and the file. `windows` is room for as many pointers as
+  /// there can be memory objects. A pid of 0 names nobody in our namespace.
   struct Attached {
     Segment& segment;
     int fd;
@@ -69,7 +70,7 @@ class Peer {
   Peer& operator=(const Peer&) = delete;
 
   [[nodiscard]] Segment& segment() const noexcept { return *segment_; }
-  /// Only indices below region_count() may be asked for.
+  /// `index` must be below region_count().
   [[nodiscard]] const SharedRegion& region(std::uint32_t index) const noexcept {
     return regions_[index];
   }
@@ -77,7 +78,7 @@ class Peer {
   [[nodiscard]] std::uint32_t region_count() const noexcept {
     return region_count_->load(std::memory_order_relaxed);
   }
-  /// Its queue pair of that index; nullptr: there is no memory behind that place of the table.
+  /// Its queue pair with that index; nullptr: there is no memory behind that place of the table.
   [[nodiscard]] SharedQueuePair* queue_pair(std::uint32_t index) const noexcept {
     SharedQueuePair* const entry = &segment_->queue_pairs[index];
     return index < kQueuePairs && is_backed(entry, sizeof *entry) ? entry : nullptr;
@@ -86,20 +87,20 @@ class Peer {
     SharedCompletionQueue* const entry = &segment_->completion_queues[index];
     return index < kCompletionQueues && is_backed(entry, sizeof *entry) ? entry : nullptr;
   }
-  /// Whether a part of its tables has memory behind it: else touching it may be a SIGBUS. Its own
-  /// word: where it lies about this, fault_guard.hpp catches us.
+  /// Whether a part of its tables has memory behind it; if not, touching it may be a SIGBUS. This
+  /// is the peer's own claim: if it lies, fault_guard.hpp catches the fault.
   [[nodiscard]] bool is_backed(const void* entry, std::size_t bytes) const noexcept;
 
   [[nodiscard]] std::uint32_t tag() const noexcept { return tag_; }
   [[nodiscard]] bool is_self() const noexcept { return path_ == MemoryPath::direct; }
   [[nodiscard]] MemoryPath memory_path() const noexcept { return path_; }
-  /// Its pid, if that names it in our namespace and it lives at this moment; else 0.
+  /// Its pid, if that names it in our namespace and it is alive at this moment; else 0.
   [[nodiscard]] std::uint32_t live_pid() noexcept {
     return pid_ != 0 && liveness_.holds_lock() ? pid_ : 0;
   }
 
-  /// Its memory as a file: of this process for ever, never of a later one with its pid, and nothing
-  /// is behind it once the process is dead. -1: the kernel does not give it to us.
+  /// Its memory as a file: always of this process, never of a later one with its pid, and empty
+  /// once the process is dead. -1: the kernel does not give it to us.
   [[nodiscard]] int memory_file() noexcept {
     const int known = memory_file_.load(std::memory_order_acquire);
     return known != kNotOpened ? known : open_memory();
@@ -108,13 +109,13 @@ class Peer {
   [[nodiscard]] bool is_alive() noexcept { return liveness_.is_alive(); }
   [[nodiscard]] bool seems_alive() noexcept { return liveness_.seems_alive(); }
   [[nodiscard]] bool was_alive_lately() const noexcept { return liveness_.was_alive_lately(); }
-  /// Whether it lives, but a signal or a debugger has stopped it; false where that cannot be seen.
+  /// Whether it is alive, but a signal or a debugger has stopped it; false if that cannot be seen.
   [[nodiscard]] bool is_stopped() noexcept;
-  /// Whether its memory is still there: a process that dies loses it before its lock. Slow.
+  /// Whether its memory is still there: a dying process loses it before its lock. Slow.
   [[nodiscard]] bool has_memory() const noexcept;
 
-  /// The memory object, mapped here; nullptr: it cannot be. Valid while a lock of a queue pair of
-  /// ours is held that was taken before the call.
+  /// The memory object, mapped here; nullptr: it cannot be mapped. Valid while the caller holds the
+  /// lock of one of our queue pairs, taken before the call.
   [[nodiscard]] const Window* window(std::uint32_t index) noexcept {
     const Window* const known = windows_[index].load(std::memory_order_acquire);
     if (known != nullptr && is_current(index, *known)) [[likely]]
@@ -129,7 +130,7 @@ class Peer {
     ring_doorbell();
   }
   /// Writes a message to one of its completion channels, if it has room. False: it cannot be
-  /// opened, because it is gone, or we have not the rights.
+  /// opened, because it is gone, or we lack the rights.
   bool write_channel(const Directory& directory, std::uint32_t number,
                      std::span<const std::byte> message) noexcept;
 
@@ -151,7 +152,7 @@ class Peer {
   [[gnu::cold]] int open_memory() noexcept;
   [[nodiscard]] int open_object(std::uint32_t index, std::uint64_t& inode) noexcept;
   [[nodiscard]] int open_channel(const Directory& directory, std::uint32_t number) noexcept;
-  /// Retires the windows that their owner has freed, or all; what is retired is the caller's.
+  /// Retires the windows that their owner has freed, or all; the caller owns what is returned.
   [[nodiscard]] Window* retire_windows(bool all) noexcept;
   void close_channels() noexcept;
 
@@ -160,13 +161,13 @@ class Peer {
   const SharedRegion* regions_;
   const Word* region_count_;
   std::uint32_t tag_;
-  std::uint32_t pid_;  // 0: names nobody in our namespace.
+  std::uint32_t pid_;  // 0: it names nobody in our namespace.
   MemoryPath path_;
   static constexpr int kNotOpened = -2;
   std::atomic<int> memory_file_{kNotOpened};
   std::atomic<std::uint32_t> references_{1};
   Liveness liveness_;
-  WindowSlot* windows_ = nullptr;  // kMemoryObjects of them, in pages of their own.
+  WindowSlot* windows_ = nullptr;  // kMemoryObjects of them, in separate pages.
 
   Ranked<LockRank::peer, std::mutex> mutex_;  // Guards the rest.
   std::uint32_t windows_end_ = 0;             // No slot from here on was ever used.
@@ -219,21 +220,21 @@ class Peers {
   /// Our own process: its segment is already mapped.
   void add_self(Segment& own, const SharedRegion* regions);
   [[nodiscard]] Peer& self() const noexcept { return *self_; }
-  /// The process in a slot; maps it if it is new there. Empty: nobody is, or there is no memory to
-  /// attach it.
+  /// The process in a slot; maps it if it is new there. Empty: there is none, or there is no memory
+  /// to attach it.
   [[nodiscard]] PeerRef find(std::uint32_t slot) noexcept;
-  /// Whether the process that wrote `tag` into a lock still lives.
+  /// Whether the process that wrote `tag` into a lock is still alive.
   [[nodiscard]] bool is_alive(std::uint32_t tag) noexcept;
 
-  /// Lets go of the dead, and returns the windows that are of no use any more: the caller unmaps
-  /// them when no thread can be copying in them.
+  /// Drops dead peers, and returns the windows that are no longer of use: the caller unmaps them
+  /// when no thread can be copying in them.
   [[nodiscard]] Window* retire() noexcept;
   /// Whether something was retired that retire() has not returned yet.
   [[nodiscard]] bool has_retired() const noexcept {
     return has_retired_.load(std::memory_order_relaxed);
   }
 
-  // The table is whole while a fork happens.
+  // The table is consistent while a fork happens.
   void before_fork() noexcept;
   void after_fork() noexcept;
 
@@ -242,7 +243,7 @@ class Peers {
   [[nodiscard]] PeerRef at(std::uint32_t slot) noexcept;
   [[nodiscard]] PeerRef attach(std::uint32_t slot) noexcept;
   void note_retired() noexcept;
-  /// The table's reference to a dead peer goes to the departed.
+  /// Moves the table's reference to a dead peer to the departed.
   void drop(std::uint32_t slot, const Peer* dead) noexcept;
 
   Directory directory_;
@@ -258,8 +259,8 @@ class Peers {
 /// Whether the kernel lets us read the process's memory: tried on a word whose value we know.
 [[nodiscard]] bool process_vm_works(const Segment& segment) noexcept;
 
-/// Which way the environment lets us take (`VERBATIM_SOFT_MEMORY`: mapped, process, relay; each
-/// denies those before it). For tests and for asking.
+/// Which paths the environment allows (`VERBATIM_SOFT_MEMORY`: mapped, process, relay; each
+/// disables those before it). For tests and queries.
 struct MemoryPolicy {
   bool map_objects = true;
   bool process_vm = true;

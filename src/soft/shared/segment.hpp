@@ -2,15 +2,15 @@
 #pragma once
 /// \file This process's own segment: the only one that it allocates in.
 ///
-/// Owns the slot's file and lock, and the mappings of it. The file is sparse. What is handed out is
-/// backed first, so that a full /dev/shm is an error at creation (ENOSPC, with the directory's
-/// name) and never a SIGBUS on the data path; which pages of the tables are backed is published,
-/// because peers get indices from keys and queue pair numbers. Only we may make the file shorter,
-/// and do not; what happens when somebody else of this user does is in fault_guard.hpp.
+/// Owns the slot's file and lock, and their mappings. The file is sparse. Everything is backed
+/// before it is handed out, so that a full /dev/shm is an error at creation (ENOSPC, with the
+/// directory's name) and never a SIGBUS on the data path. Which pages of the tables are backed is
+/// published, because peers get indices from keys and queue pair numbers. Only we may truncate the
+/// file, and do not; fault_guard.hpp handles the case that another process of this user does.
 ///
-/// Threads: any that makes or destroys objects. Lock: `mutex_` (rank `segment`), under which the
-/// file system is asked; nothing is locked inside it. at(), shared() and trusted_regions() are hot
-/// and take none.
+/// Threads: any that creates or destroys objects. Lock: `mutex_` (rank `segment`), held during file
+/// system calls; nothing is locked inside it. at(), shared() and trusted_regions() are hot and take
+/// none.
 #include <bitset>
 #include <cerrno>
 #include <cstddef>
@@ -34,15 +34,15 @@ class OwnSegment {
   OwnSegment& operator=(const OwnSegment&) = delete;
 
   [[nodiscard]] Segment& shared() noexcept { return *segment_; }
-  /// Our regions as they were registered, where no peer can write; indexed as those in the segment.
+  /// Our regions as they were registered, where no peer can write; same indices as in the segment.
   [[nodiscard]] SharedRegion* trusted_regions() noexcept { return regions_; }
   [[nodiscard]] std::uint32_t slot() const noexcept { return slot_; }
   /// What this process writes into locks: the slot, and bits that its predecessor did not have.
   [[nodiscard]] std::uint32_t tag() const noexcept { return tag_; }
 
-  /// Makes sure that an entry of one of the tables is backed by memory, and tells peers so.
+  /// Makes sure that an entry of one of the tables is backed by memory, and publishes that.
   [[nodiscard]] Result<void> back(const void* entry, std::size_t bytes);
-  /// The same for a region and its mark, and all before it: peers are told their number.
+  /// The same for a region and its mark, and all before it: publishes their number.
   [[nodiscard]] Result<void> back_region(std::uint32_t index);
   /// Zeroed pages for a ring; their offset in the segment.
   [[nodiscard]] Result<std::uint64_t> allocate(std::uint64_t bytes);
@@ -52,12 +52,12 @@ class OwnSegment {
     return reinterpret_cast<T*>(reinterpret_cast<std::byte*>(segment_) + offset);
   }
 
-  /// Removes the files, once: the slot may be another process's afterwards.
+  /// Removes the files, once: the slot may belong to another process afterwards.
   void remove_files() noexcept;
-  // The list of what is free is whole while a fork happens.
+  // The free list is consistent while a fork happens.
   void before_fork() noexcept { mutex_.lock(); }
   void after_fork() noexcept { mutex_.unlock(); }
-  /// In the child of a fork: leaves the files alone, and lets go of the parent's lock.
+  /// In the child of a fork: leaves the files alone, and drops the parent's lock.
   void abandon() noexcept;
 
  private:
@@ -81,13 +81,13 @@ class OwnSegment {
   std::uint32_t regions_backed_ = 0;
 };
 
-/// What a verb says whose part of the segment could not be had: the system's reason, if there is
+/// The errno of a verb that could not get its part of the segment: the system's reason, if there is
 /// one.
 [[nodiscard]] inline int errno_of(const Error& error) noexcept {
   return error.os_error != 0 ? error.os_error : ENOMEM;
 }
 
-/// A tag names the slot, and 21 random bits that tell its users apart.
+/// A tag is the slot, and 21 random bits that distinguish its users.
 [[nodiscard]] constexpr std::uint32_t tag_of(std::uint32_t slot, std::uint64_t nonce) noexcept {
   return static_cast<std::uint32_t>(nonce) << 11 | (slot + 1);
 }

@@ -13,7 +13,7 @@
 
 namespace verbatim::engine {
 
-/// Pauses at first, then gives the processor away: the holder may need it.
+/// Pauses at first, then yields the processor: the holder may need it.
 class Backoff {
  public:
   void wait() noexcept {

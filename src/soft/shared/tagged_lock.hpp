@@ -2,12 +2,12 @@
 #pragma once
 /// \file A lock in shared memory whose holder may be killed at any instruction.
 ///
-/// The word names its holder, so a waiter can find out that the holder is dead and take over; what
-/// the holder left half done is for the new one to repair. A holder that lives but does not leave
-/// (a stopped process) makes the attempt fail after a bound: nothing waits for ever.
+/// The word names its holder, so a waiter can find out that the holder is dead and take over; the
+/// new holder must repair what the old one left half done. If a holder lives but does not leave (a
+/// stopped process), the attempt fails after a bound: nothing waits for ever.
 ///
 /// Owns nothing: the word is in a segment. Any thread of any process. TaggedGuard has the rank that
-/// it is given; a waiter that asks whether the holder lives takes `peers`. Taking a free one is
+/// it is given; a waiter that checks whether the holder lives takes `peers`. Taking a free one is
 /// hot.
 #include <chrono>
 #include <cstdint>
@@ -23,7 +23,7 @@ enum class Acquired : std::uint8_t { yes, taken_over, no };
 
 inline constexpr auto kHolderPatience = std::chrono::milliseconds{200};
 
-/// The slow half: spins, then asks whether the holder lives, until the patience ends.
+/// The slow half: spins, then checks whether the holder lives, until the patience ends.
 [[gnu::cold]] Acquired acquire_contended(Word& lock, std::uint32_t tag, Peers& peers,
                                          std::chrono::nanoseconds patience) noexcept;
 
@@ -48,7 +48,7 @@ class TaggedGuard {
     acquired_ = acquire(lock, tag, peers, patience);
     if (acquired_ == Acquired::no) note_released(rank);
   }
-  /// If it is free.
+  /// Takes it only if it is free.
   [[gnu::always_inline]] TaggedGuard(Word& lock, std::uint32_t tag, LockRank rank) noexcept
       : lock_(lock), rank_(rank) {
     std::uint32_t nobody = 0;

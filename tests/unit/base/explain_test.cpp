@@ -81,7 +81,7 @@ constexpr Pair kPairs[] = {
     {Errc::out_of_resources, EDQUOT, "open", "soft directory", "quota"},
     {Errc::out_of_resources, ENOBUFS, "accept", "connection", "network buffers"},
     {Errc::out_of_resources, EAGAIN, "pthread_create", "", "ulimit -u"},
-    {Errc::out_of_resources, EAGAIN, "mmap", "", "short of it for the moment"},
+    {Errc::out_of_resources, EAGAIN, "mmap", "", "temporarily short of it"},
     {Errc::permission_denied, EACCES, "ibv_open_device", "", "/dev/infiniband/uverbs"},
     {Errc::permission_denied, EPERM, "ibv_open_device", "", "/dev/infiniband/uverbs"},
     {Errc::permission_denied, EACCES, "ibv_reg_mr", "length", "register_read_only()"},
@@ -95,7 +95,7 @@ constexpr Pair kPairs[] = {
     {Errc::not_found, EHOSTUNREACH, "dial", "connect", "the host does not answer"},
     {Errc::unsupported, ENOSYS, "ibv_x", "", "too old"},
     {Errc::unsupported, EPROTONOSUPPORT, "ibv_x", "", "lacks the feature"},
-    {Errc::unsupported, EOPNOTSUPP, "ibv_reg_dmabuf_mr", "", "a kernel from 5.12 on"},
+    {Errc::unsupported, EOPNOTSUPP, "ibv_reg_dmabuf_mr", "", "kernel 5.12 or later"},
     {Errc::unsupported, EAFNOSUPPORT, "dial", "connect", "no IPv6"},
     {Errc::busy, EBUSY, "ibv_dealloc_pd", "", "is still alive"},
     {Errc::busy, EADDRINUSE, "Listener::open", "bind", "another socket listens at this address"},
@@ -293,7 +293,8 @@ TEST_F(Explain, ListsTheDevicesThereAre) {
   EXPECT_THAT(explain_here(error), HasSubstr("rdma link add rxe0 type rxe netdev"));
   root.make_directory("sys/class/infiniband/mlx5_0");
   root.make_directory("sys/class/infiniband/rxe0");
-  EXPECT_THAT(explain_here(error), HasSubstr("no device has this name: there is mlx5_0, rxe0"));
+  EXPECT_THAT(explain_here(error),
+              HasSubstr("no device has this name; the devices are mlx5_0, rxe0"));
   EXPECT_THAT(explain_here(error), HasSubstr("there is no /dev/infiniband/uverbs*"));
   EXPECT_THAT(explain_here(error.with_text("")), HasSubstr("no device has an ACTIVE port"));
   EXPECT_THAT(explain_here(error.with_text("rxe0")), HasSubstr("provider library is missing"));
@@ -321,7 +322,7 @@ TEST_F(Explain, TellsTheModeOfAClosedDeviceNode) {
 
 TEST_F(Explain, BlamesNoDeviceNodeForAMissingRight) {
   const Error error{.code = Errc::permission_denied, .operation = "remote", .field = "access"};
-  EXPECT_THAT(explain_here(error), HasSubstr("made without that right"));
+  EXPECT_THAT(explain_here(error), HasSubstr("created without that right"));
   EXPECT_THAT(explain_here(error), Not(HasSubstr("/dev/infiniband")));
   EXPECT_THAT(explain_here(os_failure("ibv_reg_mr", EACCES)), HasSubstr("register_read_only()"));
 }
@@ -338,7 +339,7 @@ TEST_F(Explain, TellsWhyAPortIsNotActive) {
 TEST_F(Explain, TellsBothNumbersOfALimit) {
   const Error error{
       .code = Errc::limit_exceeded, .operation = "reserve", .field = "d", .value = 9, .limit = 4};
-  EXPECT_THAT(explain_here(error), HasSubstr("d is 9, and 4 is the most there can be"));
+  EXPECT_THAT(explain_here(error), HasSubstr("d is 9, but 4 is the maximum"));
 }
 
 TEST_F(Explain, KnowsEveryFieldTwoEndpointsCanDifferIn) {
@@ -352,7 +353,7 @@ TEST_F(Explain, KnowsEveryFieldTwoEndpointsCanDifferIn) {
 TEST_F(Explain, PutsTheSpecialCauseInPlaceOfTheGeneralOne) {
   const Error error{.code = Errc::malformed, .operation = "decode_endpoint", .field = "version"};
   EXPECT_THAT(explain_here(error), HasSubstr("run the same on both sides"));
-  EXPECT_THAT(explain_here(error), Not(HasSubstr("damaged on the way")));
+  EXPECT_THAT(explain_here(error), Not(HasSubstr("damaged in transit")));
 }
 
 TEST(ExplainOnThisMachine, ReadsTheRealState) {

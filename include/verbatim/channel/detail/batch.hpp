@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file Many requests, one doorbell: what must be inline of it. Sends have one handle for all of
-/// them, receives one each, because each gets a message of its own.
+/// \file Many requests with one doorbell: the part that must be inline. All sends share one handle;
+/// each receive has its own, because each gets its own message.
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -18,14 +18,14 @@ template <std::size_t N>
 inline constexpr bool kIsReceive<Receive<N>> = true;
 template <class T>
 concept ReceiveWork = kIsReceive<T>;
-/// Which of a channel's takes such work.
+/// The channel's queue that takes such work.
 template <class Work>
 inline constexpr OperationQueue ChannelCore::* kQueueOf =
     kIsReceive<Work> ? &ChannelCore::receives : &ChannelCore::sends;
 
-/// Whether none was given, as with most requests: all of them in one compare (g++: -7).
+/// Whether no option was given, as in most requests: one compare for all of them (g++: -7).
 VERBATIM_HOT bool are_plain(const SendOptions& options) noexcept {
-  // Behind the value of the immediate: whether there is one, the three flags, and nothing.
+  // After the value of the immediate: whether there is one, the three flags, and nothing else.
   static_assert(sizeof(SendOptions) == 12 && offsetof(SendOptions, solicited) == 10);
   std::uint64_t word;
   std::memcpy(&word, reinterpret_cast<const std::byte*>(&options) + 4, sizeof word);
@@ -49,7 +49,7 @@ template <SendWork Work>
   return encode_chained(channel, work, work.options, end, wr);
 }
 
-/// All of `works`; nothing is posted if they do not all fit. Calls `look` with each of them first.
+/// Posts all of `works`, or nothing if they do not all fit. Calls `look` with each of them first.
 template <SendWork Work, std::invocable<const Work&> Look>
 Ticket post_batch(ChannelCore& channel, std::span<const Work> works, Post how, Look look) {
   if (works.empty()) [[unlikely]]
@@ -61,13 +61,13 @@ Ticket post_batch(ChannelCore& channel, std::span<const Work> works, Post how, L
   ibv_send_wr* wr = channel.batch_requests;
   const Work* work = works.data();
   const Work* const last = work + works.size() - 1;
-  // The slots stay in the free list until the device has everything: what was done to them does no
-  // harm there.
+  // The slots stay in the free list until the device has everything: changes to them do no harm
+  // there.
   for (;; ++work, ++wr, slot = slot->next) {
     look(*work);
     if (slot == nullptr) [[unlikely]]
       return channel.refuse_batch(channel.sends, static_cast<std::size_t>(last - work) + 1, how);
-    // Options that are known when this is compiled fold away.
+    // Options that are known at compile time fold away.
     using Options = decltype(work->options);
     const bool taken = are_plain(work->options)
                            ? encode_chained(channel, *work, Options{}, end, *wr)
@@ -89,8 +89,8 @@ Ticket post_batch(ChannelCore& channel, std::span<const Work> works, Post how, L
   return channel.finish_batch(*wr, *first, *slot, how);
 }
 
-/// A receive for each of `works`; none is posted if they do not all fit. Calls `look` with each of
-/// them first, and `take` with the ticket of each, in their order.
+/// Posts a receive for each of `works`, or none if they do not all fit. Calls `look` with each of
+/// them first, and `take` with the ticket of each, in order.
 template <std::size_t N, std::invocable<const Receive<N>&> Look, std::invocable<Ticket> Take>
 void post_receives(ChannelCore& channel, std::span<const Receive<N>> works, Post how, Look look,
                    Take take) {
@@ -122,7 +122,8 @@ void post_receives(ChannelCore& channel, std::span<const Receive<N>> works, Post
   const auto [accepted, error] = channel.finish_receives(works.size(), how);
   slot = first;
   for (std::size_t i = 0; i < accepted; ++i) {
-    Slot* const next = slot->next;  // `take` may drop it, and then it is another's.
+    Slot* const next =
+        slot->next;  // `take` may drop the slot, and then another operation may have it.
     take(Ticket{slot, slot->id});
     slot = next;
   }

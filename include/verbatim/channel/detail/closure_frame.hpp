@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file Finds memory that dies with the closure of a scope, and so before the scope is over.
+/// \file Finds memory that is gone when the closure of a scope returns, before the scope is over.
 #include <infiniband/verbs.h>
 
 #include <cstddef>
@@ -15,7 +15,7 @@
 
 namespace verbatim::detail {
 
-/// Only a name, for a warning of g++ to mention: see show_compiler(). Never written.
+/// Only a name for a warning of g++ to mention: see show_compiler(). Never written.
 inline const void* must_outlive_the_scope = nullptr;
 
 template <class Element, std::size_t N>
@@ -25,7 +25,7 @@ VERBATIM_HOT const void* first_memory_in(const ElementList<Element, N>& list) no
   else
     return reinterpret_cast<const void*>(reinterpret_cast<const ibv_sge*>(&list)->addr);
 }
-/// Where the first element lies, for the warnings of a compiler: straight from the work, because
+/// The address of the first element, for compiler warnings. Taken straight from the work, because
 /// g++ -O1 inlines ElementList::data() only after it has looked. Null for a borrowed list.
 template <class Work>
 VERBATIM_HOT const void* first_memory(const Work& work) noexcept {
@@ -37,37 +37,37 @@ VERBATIM_HOT const void* first_memory(const Work& work) noexcept {
     return reinterpret_cast<const void*>(list_of(work.into)->addr);
 }
 
-/// The stack between here and the frame that called the closure. A check costs 3 instructions for
-/// each post; a frame of its own 35 for each scope.
+/// The stack between here and the frame that called the closure. A check costs 3 instructions per
+/// post; the extra frame costs 35 per scope.
 class ClosureFrame {
  public:
-  /// Calls the closure from a frame of its own: its locals lie below that, everybody else's above.
+  /// Calls the closure from a separate frame: the closure's locals are below it, all others above.
   template <class F, class Scope>
   [[gnu::noinline]] decltype(auto) run(F& body, Scope& scope) {
     end_ = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
 #if VERBATIM_ASAN
-    // AddressSanitizer places a frame of its own stack a few calls below where it would have been.
+    // AddressSanitizer places a frame of its own stack a few calls below the usual position.
     end_ = reinterpret_cast<std::uintptr_t>(__builtin_alloca(1024));
 #endif
     return std::invoke(body, scope);
   }
 
-  /// The closure is a coroutine: its locals lie in a frame that outlives the scope.
+  /// The closure is a coroutine: its locals are in a frame that outlives the scope.
   void run_elsewhere() noexcept { end_ = 0; }
 
   template <class Work>
   VERBATIM_HOT void check(const Work& work, std::source_location where) const {
     for (const ibv_sge& element : elements_of(work)) {
-      // Heap and static memory lie below the stack, mostly: one compare for them. Locals may lie on
-      // a stack of AddressSanitizer's own: it has to be asked.
+      // Heap and static memory are usually below the stack: one compare excludes them. Locals may
+      // be on AddressSanitizer's own stack, which only it can tell.
       if (VERBATIM_ASAN || (is_above_stack(element.addr) && element.addr < end_)) [[unlikely]]
         check_local(element.addr, where);
     }
   }
-  /// Lets g++ -Wall (-Wdangling-pointer), from -O1 on, see that the address of a local of the
-  /// closure is kept, if the post is the last thing that the closure does: g++ does not look behind
-  /// a later call. It costs nothing: the frame's address is no constant, but g++ decides that only
-  /// after it has warned. clang does not find this; check() does, whoever compiled.
+  /// Lets g++ -Wall (-Wdangling-pointer), from -O1 on, see that the address of a closure's local is
+  /// kept, if the post is the last call in the closure: g++ does not look behind a later call. It
+  /// costs nothing: the frame's address is not a constant, but g++ decides that only after it has
+  /// warned. clang does not find this; check() does, with any compiler.
   VERBATIM_HOT void show_compiler([[maybe_unused]] const void* memory) const noexcept {
 #if defined(__GNUC__) && !defined(__clang__)
     if (__builtin_constant_p(end_)) must_outlive_the_scope = memory;
@@ -90,7 +90,7 @@ class ClosureFrame {
   }
   VERBATIM_COLD void check_local(std::uint64_t address, std::source_location where) const;
 
-  std::uintptr_t end_;  // From run() on, which is before anybody sees the scope.
+  std::uintptr_t end_;  // Valid from run() on, before anyone sees the scope.
 };
 
 }  // namespace verbatim::detail

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file Something at a descriptor that a Reactor waits for, beside completions.
+/// \file A descriptor that a Reactor waits for, besides completions.
 #include <cstdint>
 
 namespace verbatim::detail {

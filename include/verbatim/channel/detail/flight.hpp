@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file What the DMA model learns of an operation: when the device gets it, and when it is over.
+/// \file Tells the DMA model when the device gets an operation, and when the operation is over.
 ///
 /// Only in builds that have the model; see base/dma_model.hpp.
 #include <infiniband/verbs.h>
@@ -16,21 +16,21 @@ namespace verbatim::detail {
 struct OperationQueue;
 struct Slot;
 
-/// Before the device is told. It writes what work goes *into*, and reads what it comes *from*.
+/// Call it before the device gets the work. The device writes `into` and reads `from`.
 void take_off(OperationQueue& queue, Slot& slot, dma::Direction direction, bool fenced,
               std::span<const ibv_sge> elements, const std::source_location& where) noexcept;
 template <class Work>
 void take_off(OperationQueue& queue, Slot& slot, const Work& work,
               const std::source_location& where) noexcept {
   if constexpr (requires { work.options.inlined; })
-    if (work.options.inlined) return;  // Copied during the post: the memory is never the device's.
+    if (work.options.inlined) return;  // Copied during the post: the device never uses the memory.
   bool fenced = false;
   if constexpr (requires { work.options.fenced; }) fenced = work.options.fenced;
   constexpr bool kWrites = requires { work.into; };
   take_off(queue, slot, kWrites ? dma::Direction::device_writes : dma::Direction::device_reads,
            fenced, elements_of(work), where);
 }
-/// Over, as the device says.
+/// The device reports that it is over.
 void land(Slot& slot, const ibv_wc& wc) noexcept;
 
 }  // namespace verbatim::detail

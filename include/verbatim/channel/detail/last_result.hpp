@@ -8,12 +8,13 @@
 
 namespace verbatim::detail {
 
-/// Whether the memory of an operation is the caller's own: then it cannot be kept from being
-/// reused when the device cannot be stopped.
+/// Whether the operation's memory belongs to the caller. If the device cannot be stopped, the
+/// library cannot keep such memory from being reused.
 enum class Memory : std::uint8_t { owned, borrowed };
 
-/// Not in the channel: taking the last parked result frees that. A Result returned by the slow half
-/// instead costs owned operations 27 / 13 instructions on the fast path, blocking ones 1 / 7.
+/// Not in the channel, because taking the last parked result frees the channel. Returning a Result
+/// from the slow half instead would cost owned operations 27 / 13 instructions on the fast path,
+/// blocking ones 1 / 7.
 struct LastResult {
   Completion completion;
   Error error;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file In checked builds: finds two threads that are inside of one channel at the same time.
+/// \file In checked builds: finds two threads that use one channel at the same time.
 ///
-/// It orders nothing (so that ThreadSanitizer sees what there is to see), and a channel that is
-/// handed from thread to thread passes. In other builds it is empty.
+/// It orders nothing, so that ThreadSanitizer still sees races. Handing a channel from thread to
+/// thread is allowed. In other builds it is empty.
 #include <atomic>
 #include <source_location>
 
@@ -15,12 +15,12 @@ struct ChannelCore;
 
 #if VERBATIM_IS_CHECKED
 
-/// Of a channel: which thread is inside.
+/// Part of a channel: the thread that is inside.
 struct OneThread {
   std::atomic<int> inside{0};
 };
 
-/// A call that uses the channel, from its first line to its last.
+/// A call that uses the channel, from start to end.
 class Entry {
  public:
   explicit Entry(ChannelCore& channel,
@@ -32,7 +32,7 @@ class Entry {
   Entry& operator=(const Entry&) = delete;
 
  private:
-  std::atomic<int>* flag_ = nullptr;  // None if a call around this one has it.
+  std::atomic<int>* flag_ = nullptr;  // Null if an enclosing call has it.
 };
 
 #else

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file Posts work on the memory of an owner, and makes the handle that keeps the owner.
+/// \file Posts work on an owner's memory, and makes the handle that keeps the owner.
 #include <cstddef>
 #include <source_location>
 #include <span>
@@ -27,14 +27,14 @@ struct OwnedPost {
     return {channel, ticket, std::forward<Owner>(owner), offset};
   }
 
-  /// Of no channel, with the reason.
+  /// A handle without a channel, with the reason.
   template <class Owner>
   [[nodiscard]] static Pending<Owner> refused(Owner&& owner, const Error& why, Where where) {
     return {gone_channel, gone_channel.park_refusal(why, {SlotState::flying, where}),
             std::forward<Owner>(owner), 0};
   }
 
-  /// Whole owners.
+  /// For owners that are used whole.
   template <WholeOwner Owner>
   [[nodiscard]] static auto gathered(const Owner& owner, Where where) {
     return list_from<GatherElement>(OwnerTraits<Owner>::gather(owner, where));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file One scope from beginning to end: runs the closure, waits, and makes one outcome of both.
+/// \file One scope from start to end: runs the closure, waits, and combines both outcomes.
 #include <expected>
 #include <source_location>
 #include <type_traits>
@@ -55,7 +55,7 @@ class ScopeRun {
     return Outcome{};
   }
 
-  /// `manual`: handles that the closure leaves are a programming error.
+  /// `manual`: leaving a handle unwaited is a programming error.
   template <class AnyScope, class On, class F>
   static auto run(On& on, F& body, bool manual, std::source_location where) {
     using Returned = std::invoke_result_t<F&, AnyScope&>;

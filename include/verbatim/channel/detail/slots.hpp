@@ -3,12 +3,12 @@
 /// \file Slots, queues, and the straight path of every operation: post, and "it has arrived".
 ///
 /// A completion queue has a slab of slots, one for each request that its channels can hold. A
-/// slot's id is the request's wr_id, so a completion finds its slot by a mask; one poll fills the
-/// slots of everybody. The free list of a queue *is* its credit: an empty one is `would_block`, and
-/// a result that nobody has taken keeps its slot.
+/// slot's id is the request's wr_id, so a completion finds its slot with a mask. One poll fills the
+/// slots of all channels. The free list of a queue *is* its credit: if it is empty, a post is
+/// `would_block`. A result that was not taken keeps its slot.
 ///
 /// Only what must be inline is here; the rest is in src/channel. Figures are instructions per
-/// operation, g++ / clang, by `./bench overhead`.
+/// operation, g++ / clang, from `./bench overhead`.
 #include <infiniband/verbs.h>
 
 #include <array>
@@ -34,60 +34,60 @@
 namespace verbatim::detail {
 
 // wr_id = {generation:40, slot:24}. One slot may be used every few nanoseconds: 32 bits of
-// generation would wrap within a minute, 40 last for hours.
+// generation would wrap within a minute, 40 bits last for hours.
 inline constexpr std::uint64_t kIndexBits = 24;
 inline constexpr std::uint64_t kGeneration = std::uint64_t{1} << kIndexBits;
-/// No slot has this bit: the handle of a post that was refused, whose error is parked.
+/// No slot has this bit. It marks the handle of a refused post, whose error is parked.
 inline constexpr std::uint64_t kRefused = std::uint64_t{1} << (kIndexBits - 1);
 inline constexpr std::uint32_t kMaxSlots = 1u << (kIndexBits - 1);
 inline constexpr int kPollBatch = 16;
 
 enum class SlotState : std::uint8_t {
   free,
-  chained,     ///< Inside a batch, whose last request stands for it; also when it is free again.
+  chained,     ///< Inside a batch, represented by its last request; also when it is free again.
   flying,      ///< The device has it; a handle will take the result.
   detached,    ///< The device has it; a scope only counts it.
   orphaned,    ///< The device has it; the handle was dropped, and the slot owns the buffer.
-  awaited,     ///< The device has it; `waiter` is woken when it is over.
-  noticed,     ///< As awaited, and its channel is stepped then.
+  awaited,     ///< The device has it; `waiter` is woken at its end.
+  noticed,     ///< Like awaited, and its channel is stepped then.
   batch,       ///< The device has it; the last of a batch: `next` closes the ring of its slots.
-  batch_done,  ///< As done, of a batch.
+  batch_done,  ///< Like done, for a batch.
   done,        ///< Completed; the result was not taken yet.
-  parked,      ///< As done, but the channel is over: it is taken on the cold path.
-  shared,      ///< The device has it; whose it is, the completion tells.
+  parked,      ///< Like done, but the channel is over: taken on the cold path.
+  shared,      ///< The device has it; the completion tells whose it is.
 };
 
 struct OperationQueue;
 struct ChannelState;
 struct ScopeState;
 enum class Memory : std::uint8_t;
-extern struct Wakeups no_wakeups;  ///< Of a channel that is on no Reactor.
+extern struct Wakeups no_wakeups;  ///< For a channel without a Reactor.
 
 struct alignas(64) Slot {
   std::uint64_t id = 0;
   Slot* next = nullptr;             ///< In the free list, or in a batch.
-  OperationQueue* queue = nullptr;  ///< Of whom it was claimed for.
-  ScopeState* scope = nullptr;      ///< Which count a scoped operation lowers.
+  OperationQueue* queue = nullptr;  ///< The queue it was claimed for.
+  ScopeState* scope = nullptr;      ///< The scope whose count a scoped operation lowers.
   std::source_location where{};     ///< The line that posted a scoped operation.
   SlotState state = SlotState::free;
   bool takes_receive = false;  ///< Of the peer, before it is over.
-  std::uint32_t filed = 0;     ///< In which round of ChannelState::poll.
-  Completion completion;       ///< When done. Not a failure while the slot is free.
-  // Of an awaited one: see detail/waiters.hpp.
-  std::uintptr_t waiter = 0;   ///< A coroutine, or a Waiter and 1. 0: nobody is to be woken.
-  Slot* ready_next = nullptr;  ///< In the list of those to be woken; null: not in it.
-  std::uint64_t deadline = 0;  ///< Of the steady clock. When it is over: its id.
-  void* tag = nullptr;         ///< For a Waiter of many.
+  std::uint32_t filed = 0;     ///< The round of ChannelState::poll that filed it.
+  Completion completion;       ///< Valid when done. Not a failure while the slot is free.
+  // For an awaited one: see detail/waiters.hpp.
+  std::uintptr_t waiter = 0;   ///< A coroutine, or a Waiter plus 1. 0: wake nobody.
+  Slot* ready_next = nullptr;  ///< In the list of slots to wake; null: not in it.
+  std::uint64_t deadline = 0;  ///< By the steady clock. When it is over: its id.
+  void* tag = nullptr;         ///< For a Waiter with many tags.
   [[no_unique_address]] dma::Flight flight{};
 };
 static_assert(dma::kModelled || sizeof(Slot) == 128);
 
 struct OperationQueue {
-  Slot* free = nullptr;  ///< Empty too when the channel is over: the cold path sees why.
+  Slot* free = nullptr;  ///< Also empty when the channel is over: the cold path finds out why.
   ChannelState* channel = nullptr;
   Slot* first = nullptr;  ///< Its part of the slab: `count` slots, then the marker's.
   std::uint32_t count = 0;
-  std::uint64_t patience = 0;  ///< How long an awaited one may take, in nanoseconds.
+  std::uint64_t patience = 0;  ///< How long an awaited operation may take, in nanoseconds.
   [[no_unique_address]] dma::Queue model;
 
   constexpr OperationQueue() noexcept = default;
@@ -101,29 +101,29 @@ struct OperationQueue {
   }
 };
 
-/// Where refused and empty handles point: no handle has its id, so the straight path needs no test
-/// for them. Of no channel, because such a handle may outlive its own.
+/// Where refused and empty handles point. No handle has its id, so the straight path needs no test
+/// for them. It belongs to no channel, because such a handle may outlive its channel.
 inline constinit Slot no_slot{};
 
-/// A fresh operation, in two registers. The id of a refused one tells the code of its error.
+/// A fresh operation, in two registers. The id of a refused one contains the code of its error.
 struct Ticket {
   Slot* slot;
   std::uint64_t id;
   [[nodiscard]] bool refused() const noexcept { return (id & kRefused) != 0; }
 };
 
-/// Who posts, for whom, and where.
+/// Who posts, for which scope, and where.
 struct Post {
   SlotState state;
   std::source_location where;
-  ScopeState* scope = nullptr;     ///< Of a scoped operation.
-  std::uint32_t* count = nullptr;  ///< The scope's counter of this kind.
+  ScopeState* scope = nullptr;     ///< For a scoped operation.
+  std::uint32_t* count = nullptr;  ///< The scope's counter for this kind.
 };
 
 // ---- The channel --------------------------------------------------------------------------------
 
-/// What posts and the straight half of waits touch. It stays where it is: handles refer to it. The
-/// rest of a channel is in src/channel/channel_state.hpp.
+/// What posts and the straight half of waits touch. It keeps its address, because handles refer to
+/// it. The rest of a channel is in src/channel/channel_state.hpp.
 struct ChannelCore {
   constexpr ChannelCore() noexcept = default;
   ChannelCore(const char* send_name, const char* receive_name) noexcept
@@ -131,7 +131,7 @@ struct ChannelCore {
 
   OperationQueue sends{};
   OperationQueue receives{};
-  // What a post is held against; from an interrupt on nothing fits, so that one compare asks both.
+  // The limits for a post. After an interrupt nothing fits, so one compare tests both.
   std::atomic<std::uint32_t> end_of_message{0};   ///< Messages are shorter.
   std::atomic<std::uint32_t> end_of_elements{0};  ///< Receives have fewer elements.
   std::uint32_t open_scopes = 0;
@@ -140,11 +140,11 @@ struct ChannelCore {
   ibv_cq* cq = nullptr;
   Slot* slots = nullptr;
   std::uint64_t mask = 0;
-  ibv_send_wr* batch_requests = nullptr;    ///< As many as `sends` has slots, chained for ever.
-  ibv_recv_wr* receive_requests = nullptr;  ///< The same of `receives`.
-  PostLimits limits{};                      ///< From connect() on.
-  Wakeups* wakeups = &no_wakeups;           ///< Of the Reactor that it is on.
-  std::uint64_t next_look = UINT64_MAX;     ///< When the deadlines of awaited ones are looked at.
+  ibv_send_wr* batch_requests = nullptr;    ///< One per slot of `sends`, chained permanently.
+  ibv_recv_wr* receive_requests = nullptr;  ///< The same for `receives`.
+  PostLimits limits{};                      ///< Valid from connect() on.
+  Wakeups* wakeups = &no_wakeups;           ///< Those of its Reactor.
+  std::uint64_t next_look = UINT64_MAX;     ///< When to look at the deadlines of awaited ones.
   [[no_unique_address]] OneThread one_thread{};
 
   [[nodiscard]] Slot& slot(std::uint64_t id) const noexcept { return slots[id & mask]; }
@@ -171,7 +171,7 @@ struct ChannelCore {
     return post_to(receives, *slot, work, how);
   }
 
-  /// The straight path of a wait: one poll brings exactly the awaited completion.
+  /// The straight path of a wait: one poll returns exactly the awaited completion.
   [[nodiscard]] VERBATIM_HOT bool arrived_fresh(Slot& slot, std::uint64_t id,
                                                 Completion& out) noexcept {
     [[maybe_unused]] const Entry entry{*this};
@@ -186,7 +186,7 @@ struct ChannelCore {
     slot.queue->release(slot);
     return true;
   }
-  /// The same, or it lies in the slot already.
+  /// The same, or the completion is already in the slot.
   [[nodiscard]] VERBATIM_HOT bool arrived(Slot& slot, std::uint64_t id, Completion& out) noexcept {
     if (slot.id != id) [[unlikely]]
       return false;
@@ -210,18 +210,18 @@ struct ChannelCore {
   VERBATIM_COLD Ticket refuse(OperationQueue& queue, Post how) noexcept;
   VERBATIM_COLD Ticket refuse_send(PostShape shape, Post how) noexcept;
   VERBATIM_COLD Ticket refuse_receive(std::size_t elements, Post how) noexcept;
-  /// `rest`: how many found no slot, of a batch that is not empty.
+  /// `rest`: how many found no slot, in a batch that is not empty.
   VERBATIM_COLD Ticket refuse_batch(OperationQueue& queue, std::size_t rest, Post how) noexcept;
-  /// Of all requests up to this one, with the slots from `first` to `last`.
+  /// Posts all requests up to this one, with the slots from `first` to `last`.
   [[nodiscard]] Ticket finish_batch(ibv_send_wr& last_request, Slot& first, Slot& last,
                                     Post how) noexcept;
-  /// Of the first `count` of `receive_requests`, with the first slots that are free: what the
-  /// device took of them. For the others, why it did not.
+  /// Posts the first `count` of `receive_requests`, with the first free slots. Returns how many the
+  /// device took, and why it refused the others.
   [[nodiscard]] std::pair<std::size_t, Error> finish_receives(std::size_t count, Post how) noexcept;
   VERBATIM_COLD Ticket park_refusal(const Error& error, Post how) noexcept;
   VERBATIM_COLD Ticket device_refused(OperationQueue& queue, Slot& slot, int os_error,
                                       Post how) noexcept;
-  /// Of a refused handle, which may outlive its channel. This thread's last ones are known in full.
+  /// For a refused handle, which may outlive its channel. This thread's last ones are complete.
   VERBATIM_COLD [[nodiscard]] static Error refusal(std::uint64_t id) noexcept;
 
  private:
@@ -229,12 +229,12 @@ struct ChannelCore {
   VERBATIM_HOT Ticket post_to(OperationQueue& queue, Slot& slot, const Work& work,
                               const Post& how) noexcept {
     const std::uint64_t id = slot.id;
-    if ((id & kRefused) != 0) std::unreachable();  // So that who asks the ticket need not: -2 / -2.
+    if ((id & kRefused) != 0) std::unreachable();  // So the caller need not check: -2 / -2.
     slot.state = how.state;
     slot.takes_receive = takes_receive(work);
     slot.scope = how.scope;
     if (how.scope != nullptr) slot.where = how.where;
-    // Before the call, so that less has to survive it: -2 / -2. A refusal takes it back.
+    // Before the call, so that less has to survive it: -2 / -2. A refusal undoes it.
     queue.free = slot.next;
     if (how.count != nullptr) ++*how.count;
     if constexpr (dma::kModelled) take_off(queue, slot, work, how.where);
@@ -244,7 +244,7 @@ struct ChannelCore {
   }
 };
 
-/// Of a Channel that was moved from: empty free lists, so that a post needs no test, and is told.
+/// For a moved-from Channel: its free lists are empty, so a post needs no test and is refused.
 extern ChannelCore gone_channel;
 
 }  // namespace verbatim::detail

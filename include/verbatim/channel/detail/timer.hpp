@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file Something that is called at a certain time. It lies in who wants to be called: see
+/// \file A call at a certain time. Embedded in the object that wants it: see
 /// src/channel/timer_heap.hpp.
 #include <cstddef>
 #include <cstdint>
@@ -13,7 +13,7 @@ class TimerHeap;
 /// Nanoseconds of the steady clock.
 using Nanoseconds = std::uint64_t;
 inline constexpr Nanoseconds kNever = std::numeric_limits<Nanoseconds>::max();
-/// A wait without an end, as a time that can be added to the clock.
+/// An endless wait, as a time that can be added to the clock.
 inline constexpr Nanoseconds kLongest = Nanoseconds{1} << 62;
 
 struct Timer {
@@ -23,7 +23,7 @@ struct Timer {
   ~Timer();
 
   void (*due)(Timer& self) noexcept;
-  TimerHeap* heap = nullptr;  ///< Null: in none.
+  TimerHeap* heap = nullptr;  ///< Null: not in one.
   Nanoseconds when = kNever;
   std::size_t place = 0;
 };

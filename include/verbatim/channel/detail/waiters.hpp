@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file Who is woken when an operation is over, other than by polling: the straight path of it.
+/// \file Who is woken when an operation is over, without polling for it: the straight path.
 ///
-/// An awaited slot has the address of a coroutine, or that of a Waiter with its lowest bit set.
-/// Whoever finds the completion either wakes at once (CompletionCore::turn) or, inside another call
-/// that polled, links the slot into the list of those to be woken.
+/// An awaited slot holds the address of a coroutine, or that of a Waiter with its lowest bit set.
+/// The code that finds the completion either wakes at once (CompletionCore::turn) or, inside
+/// another call that polled, links the slot into the list of those to wake.
 #include <coroutine>
 #include <cstdint>
 #include <utility>
@@ -14,7 +14,7 @@
 
 namespace verbatim::detail {
 
-/// Anything but a coroutine: a tag for an event loop, a handler of another library's.
+/// Anything but a coroutine: a tag for an event loop, a handler of another library.
 struct Waiter {
   void (*wake)(Waiter& self, Slot& slot) noexcept;
 };
@@ -26,15 +26,15 @@ struct Waiter {
   return reinterpret_cast<std::uintptr_t>(&waiter) | 1;
 }
 
-/// What a Reactor has to do besides polling. Of no reactor: nobody looks at it.
+/// What a Reactor has to do besides polling. Without a reactor it is unused.
 struct Wakeups {
-  /// The clock, as it was last read: never ahead. In nanoseconds.
+  /// The clock as last read, in nanoseconds: never ahead.
   std::uint64_t now = 0;
   bool attention = false;  ///< There is something to do besides polling.
-  Slot* first = nullptr;   ///< To be woken, the first that came in front.
+  Slot* first = nullptr;   ///< Slots to wake, oldest first.
   Slot* last = nullptr;
 
-  /// `slot` is over: its waiter is woken at the next look.
+  /// `slot` is over: the next look wakes its waiter.
   void link(Slot& slot) noexcept {
     attention = true;
     slot.deadline = slot.id;
@@ -43,8 +43,8 @@ struct Wakeups {
     (first == nullptr ? first : last->ready_next) = &slot;
     last = &slot;
   }
-  /// The next one that somebody still waits for; null: none. A linked slot may have been taken,
-  /// or be in use again.
+  /// The next slot that still has a waiter; null: none. A linked slot may have been taken or
+  /// reused.
   [[nodiscard]] Slot* unlink() noexcept {
     while (first != nullptr) {
       Slot& slot = *first;
@@ -54,7 +54,7 @@ struct Wakeups {
     }
     return nullptr;
   }
-  /// Before the slot's memory goes. Walks the list.
+  /// Call it before the slot's memory is freed. Walks the list.
   void remove(Slot& slot) noexcept {
     if (slot.ready_next == nullptr) return;
     Slot* ahead = nullptr;
@@ -68,7 +68,7 @@ struct Wakeups {
   }
 };
 
-/// The slot is no longer in flight, and its waiter knows nothing of it yet.
+/// The slot is no longer in flight, and its waiter does not know that yet.
 VERBATIM_HOT void wake(Slot& slot) noexcept {
   const std::uintptr_t whom = std::exchange(slot.waiter, 0);
   if ((whom & 1) == 0) [[likely]]
@@ -77,14 +77,14 @@ VERBATIM_HOT void wake(Slot& slot) noexcept {
   waiter.wake(waiter, slot);
 }
 
-/// Its next look at the deadlines is too late, or it is on no Reactor.
+/// Its next look at the deadlines is too late, or it has no Reactor.
 VERBATIM_COLD void look_earlier(ChannelCore& channel, Slot& slot) noexcept;
 
 VERBATIM_HOT void wake_at_end(ChannelCore& channel, Slot& slot, std::uintptr_t waiter,
                               std::uint64_t deadline) noexcept {
   slot.waiter = waiter;
   if (slot.state == SlotState::done) [[unlikely]] {
-    slot.deadline = slot.id;  // It failed: whoever ends the channel wakes it.
+    slot.deadline = slot.id;  // It failed: ending the channel wakes it.
     return;
   }
   slot.state = SlotState::awaited;
@@ -92,21 +92,21 @@ VERBATIM_HOT void wake_at_end(ChannelCore& channel, Slot& slot, std::uintptr_t w
   if (deadline < channel.next_look) [[unlikely]]
     look_earlier(channel, slot);
 }
-/// With the queue's own deadline. The clock is not read: the patience has room for a time that is a
-/// little old.
+/// With the queue's own deadline. Does not read the clock: the patience allows for a slightly old
+/// time.
 VERBATIM_HOT void wake_at_end(ChannelCore& channel, Slot& slot, std::uintptr_t waiter) noexcept {
   wake_at_end(channel, slot, waiter, channel.wakeups->now + slot.queue->patience);
 }
 
-// Of scopes and ends, which are not counted in instructions.
-/// Whether there is something to wait for: an operation in flight, or one whose failure is told
+// For scopes and ends, which are not counted in instructions.
+/// Whether there is something to wait for: an operation in flight, or a failure that is reported
 /// when its channel is over.
 [[nodiscard]] bool is_to_come(ChannelCore& channel, const Slot& slot, std::uint64_t id) noexcept;
 void wake_at_end_of(ChannelCore& channel, Slot& slot, std::uintptr_t waiter,
                     Deadline deadline) noexcept;
-/// Nobody is woken any more.
+/// Wakes nobody any more.
 void withdraw(Slot& slot, std::uint64_t id) noexcept;
-/// A failure, a cancel or a close has begun to end it, or has.
+/// A failure, a cancel or a close is ending the channel, or has ended it.
 [[nodiscard]] bool is_ending(ChannelCore& channel) noexcept;
 [[nodiscard]] bool is_over(ChannelCore& channel) noexcept;
 /// 0: nobody.

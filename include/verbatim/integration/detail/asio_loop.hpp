@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file How an io_context drives a reactor: looks while there is work, and waits at its fd().
+/// \file How an io_context drives a reactor: polls while there is work, and waits for its fd().
 #if defined(__clang__) && defined(__cpp_impl_coroutine) && !defined(ASIO_DETAIL_CONFIG_HPP)
 // Asio 1.22 does not see that clang has coroutines with libstdc++, too. The CMake target
-// verbatim::asio says the same, for who includes Asio first.
+// verbatim::asio defines the same, for programs that include Asio first.
 #ifndef ASIO_HAS_CO_AWAIT
 #define ASIO_HAS_CO_AWAIT 1
 #endif
@@ -11,7 +11,7 @@
 #define ASIO_HAS_STD_COROUTINE 1
 #endif
 #endif
-#include <cstddef>  // First: without a standard header before it Asio 1.22 allocates otherwise.
+#include <cstddef>  // First: without a standard header before it Asio 1.22 allocates differently.
 
 #include <asio/any_io_executor.hpp>
 #include <asio/posix/stream_descriptor.hpp>
@@ -26,7 +26,7 @@
 
 namespace verbatim::detail {
 
-/// In the ring of a loop: who waits, and the loop itself.
+/// In the ring of a loop: the waiting operations, and the loop itself.
 struct AsioLink {
   AsioLink() noexcept : before(this), after(this) {}
   AsioLink(const AsioLink&) = delete;
@@ -34,14 +34,14 @@ struct AsioLink {
   AsioLink* before;
   AsioLink* after;
 };
-/// An operation that waits.
+/// A waiting operation.
 struct AsioWaiter : Waiter, AsioLink {
   using Destroy = void (*)(AsioWaiter& self) noexcept;
   AsioWaiter(decltype(wake) over, Destroy gone) noexcept : Waiter{over}, destroy(gone) {}
-  Destroy destroy;  ///< Its handler is not called.
+  Destroy destroy;  ///< Does not call its handler.
 };
 
-/// Handlers of the io_context share it: one may be on its way when the AsioReactor is destroyed.
+/// Handlers of the io_context share it: one may be pending when the AsioReactor is destroyed.
 class AsioLoop final : public std::enable_shared_from_this<AsioLoop> {
  public:
   AsioLoop(asio::any_io_executor on, Reactor& driven, int fd)
@@ -52,7 +52,8 @@ class AsioLoop final : public std::enable_shared_from_this<AsioLoop> {
     if (reactor_ == nullptr) return;
     is_looking = true;
     try {
-      reactor_->poll();  // Bounded: others of the io_context have their turn. Then fd() says so.
+      reactor_
+          ->poll();  // Bounded, so that other handlers can run. If there is more, fd() is readable.
     } catch (...) {
       throw_later();
     }
@@ -60,7 +61,7 @@ class AsioLoop final : public std::enable_shared_from_this<AsioLoop> {
     if (reactor_ == nullptr) return;  // A handler has destroyed the AsioReactor.
     if (!is_waiting_) wait();
   }
-  /// Something has begun: a deadline may be nearer now, and the completion there already.
+  /// Something has begun: a deadline may be earlier now, or the completion may be there already.
   VERBATIM_HOT void notice() {
     if (!is_looking && !is_posted_) look_later();
   }
@@ -85,7 +86,7 @@ class AsioLoop final : public std::enable_shared_from_this<AsioLoop> {
     waiter.before->after = waiter.after;
     waiter.after->before = waiter.before;
   }
-  /// What a handler throws comes out of io_context::run(), as with any other of Asio's.
+  /// What a handler throws leaves io_context::run(), as with any other Asio handler.
   VERBATIM_COLD void throw_later() {
     asio::post(executor, [thrown = std::current_exception()] { std::rethrow_exception(thrown); });
   }

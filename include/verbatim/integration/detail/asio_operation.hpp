@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file One operation that a handler of Asio's waits for.
+/// \file One operation that an Asio handler waits for.
 #include "verbatim/integration/detail/asio_loop.hpp"  // First: it tells Asio about the compiler.
 
 #include <asio/any_io_executor.hpp>
@@ -26,7 +26,7 @@
 
 namespace verbatim::detail {
 
-/// Where a handler says nothing about memory, that of coroutine frames is used.
+/// A handler without an associated allocator uses the memory of coroutine frames.
 template <class T>
 struct FrameAllocator {
   using value_type = T;
@@ -57,7 +57,7 @@ class AsioOperation final : AsioWaiter {
     AsioOperation* const memory = Memory::allocate(allocator, 1);
     auto* const self = new (memory) AsioOperation(loop, std::move(pending), std::move(handler));
     if (!PendingAccess::is_to_come(self->pending_)) [[unlikely]] {
-      self->hand_on(false);  // Never from inside of the call that starts it.
+      self->hand_on(false);  // Never from inside the call that starts it.
       return;
     }
     loop.join(*self);
@@ -123,7 +123,7 @@ class AsioOperation final : AsioWaiter {
     FramePool::put(&self, sizeof self);
   }
 
-  /// To the executor of the handler. Memory of somebody else's is given back before.
+  /// Posts to the handler's executor. Memory that belongs to others is released first.
   [[gnu::noinline]] void hand_on(bool may_be_now) noexcept {
     AsioLoop& loop = loop_;
     Completed<Owner> done = PendingAccess::take(pending_);
@@ -160,7 +160,7 @@ class AsioOperation final : AsioWaiter {
   Pending<Owner> pending_;
   Handler handler_;
   std::unique_ptr<Work> elsewhere_{};  ///< Null: it is called on the executor of the loop.
-  bool is_cancellable_ = false;        ///< Its slot knows of this.
+  bool is_cancellable_ = false;        ///< Its cancellation slot refers to this.
 };
 
 }  // namespace verbatim::detail

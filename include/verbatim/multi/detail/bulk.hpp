@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file Blocking bulk calls: everything is posted, to all, before anything is waited for.
+/// \file Blocking bulk calls: they post everything, to all peers, before they wait.
 ///
-/// The work of one call is counted by one scope over all of its channels. Only what must be inline
-/// is here; the rest is in src/multi/bulk.cpp.
+/// One scope over all channels counts the work of one call. Only what must be inline is here; the
+/// rest is in src/multi/bulk.cpp.
 #include <infiniband/verbs.h>
 
 #include <algorithm>
@@ -30,7 +30,7 @@ struct BulkCall {
   PeerList list;
   Deadline deadline;
   std::source_location where;
-  std::span<Completion> out{};  ///< Where results go; those that are not there yet are not ok().
+  std::span<Completion> out{};  ///< Where results go; a result that is still missing is not ok().
   ScopeState scope{{}, false, true};
   std::chrono::steady_clock::time_point since{};
 
@@ -39,29 +39,29 @@ struct BulkCall {
   }
 };
 
-/// Takes what is there.
+/// Takes the completions that are there.
 void look_for(BulkCall& call) noexcept;
-/// Of a gathered one that is not there yet, or failed.
+/// For a gathered operation that is still missing, or failed.
 VERBATIM_COLD void await_gathered(BulkCall& call, std::size_t index) noexcept;
-/// Waits for what is left, ends the channels that are late, and tells what failed.
+/// Waits for what is left, ends the channels that are late, and returns the failures.
 VERBATIM_COLD [[nodiscard]] BulkResult finish_bulk(BulkCall& call) noexcept;
-/// Of a list with this peer in it: nothing was posted.
+/// The list contains this peer: nothing was posted.
 VERBATIM_COLD [[nodiscard]] BulkResult refuse_bulk(const PeerTable& table, const char* operation,
                                                    PeerIndex peer, std::source_location where);
 
-/// Work that found no room. One peer's stays in its order.
+/// Work that found no room. The work of one peer stays in order.
 class Postponed {
  public:
   Postponed(BulkCall& call, OperationQueue ChannelCore::* queue) noexcept
       : call_(call), queue_(queue) {}
 
-  /// Whether work of the same peer is here already.
+  /// Whether work for the same peer is here already.
   [[nodiscard]] bool has_peer_of(std::size_t index) const noexcept;
   void add(std::size_t index) { indices_.push_back(index); }
-  /// If it was refused for want of room. Any other refusal is told in the end.
+  /// Adds it if it was refused for lack of room. Any other refusal is reported at the end.
   void add_if_full(std::size_t index, Ticket refused) noexcept;
-  /// Waits until it is worth to try these again, which are here no more. When the time is over the
-  /// channels of those that are left end, and there are none.
+  /// Waits until a retry makes sense, and removes and returns the work to retry. If the time runs
+  /// out, the channels of the remaining peers end, and the result is empty.
   [[nodiscard]] std::vector<std::size_t> await_room() noexcept;
 
  private:
@@ -73,18 +73,18 @@ class Postponed {
   std::vector<std::size_t> indices_{};
 };
 
-/// Posts one, whose end nobody but the call waits for.
+/// Posts one operation; only the call itself waits for its end.
 template <class Items>
 struct Detached {
   Items items;
-  const std::unique_ptr<Channel>* peers;  ///< Of the table. As `where`, by value: -3 / -3.
+  const std::unique_ptr<Channel>* peers;  ///< From the table. By value, like `where`: -3 / -3.
   std::source_location where;
   VERBATIM_HOT Ticket operator()(BulkCall& call, std::size_t index) const noexcept {
     return ChannelAccess::unasked(*peers[items.peer(index)])
         .post(items.work(index), {SlotState::detached, where, &call.scope, &call.scope.detached});
   }
 };
-/// A result that is not there yet.
+/// A result that is still missing.
 [[nodiscard]] inline Completion unanswered(std::uint64_t id) noexcept {
   ibv_wc wc{};
   wc.wr_id = id;
@@ -128,7 +128,7 @@ template <class Items>
   return index;
 }
 
-/// Every index was checked.
+/// All indices have been checked.
 template <class Post>
 VERBATIM_HOT void post_all(BulkCall& call, const Post& post) noexcept {
   const Post seen_by_nobody = post;  // So that its options fold away: -20 / -23.

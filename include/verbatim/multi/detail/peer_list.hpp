@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file The peers of a MultiChannel by index, and the lists of them that calls are made with.
+/// \file The peers of a MultiChannel by index, and the lists of peers that calls take.
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -15,7 +15,7 @@
 
 namespace verbatim::detail {
 
-/// By index; null: there is none. Each stays where it is, so that a Channel& stays good.
+/// By index; null: no peer. Each channel keeps its address, so that a Channel& stays valid.
 struct PeerTable : std::vector<std::unique_ptr<Channel>> {
   std::function<Error(PeerIndex)> absent;  ///< MultiOptions::absent.
 };
@@ -28,7 +28,7 @@ struct PeerTable : std::vector<std::unique_ptr<Channel>> {
 }
 [[nodiscard]] Error no_such_peer(const PeerTable& table, const char* operation, PeerIndex peer);
 
-/// The peers of a call, whatever their work is.
+/// The peers of a call, with any kind of work.
 class PeerList {
  public:
   explicit PeerList(std::span<const PeerIndex> peers) noexcept
@@ -61,7 +61,7 @@ struct SameWork {
   [[nodiscard]] const Work& work(std::size_t) const noexcept { return same; }
   [[nodiscard]] PeerList list() const noexcept { return PeerList{peers}; }
 };
-/// For each its own.
+/// Its own work for each.
 template <class W>
 struct OwnWork {
   using Work = W;
@@ -79,7 +79,7 @@ inline constexpr bool kIsPeerWork<PeerWork<Work>> = true;
 /// Receives, reads and atomics.
 template <class Work>
 concept FillsMemory = requires(const Work& work) { work.into; };
-/// Ranges of PeerWork: of work that takes from memory, and of work that fills it.
+/// Ranges of PeerWork: for work that reads memory, and for work that fills it.
 template <class Range>
 concept SendWorks = kIsPeerWork<std::ranges::range_value_t<Range>> &&
                     SendWork<decltype(std::ranges::range_value_t<Range>::work)> &&

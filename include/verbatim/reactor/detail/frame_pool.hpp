@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file Where the frames of coroutines come from: lists of this thread's, by size.
+/// \file Where coroutine frames come from: lists of this thread, by size.
 ///
 /// In steady state nothing is allocated. A frame that ends in another thread than it began in stays
-/// there; a list keeps at most kMost, so that a thread that only ends them does not hoard.
+/// there. A list keeps at most kMost, so that a thread that only ends frames does not hoard them.
 ///
-/// In AddressSanitizer builds frames are allocated: it finds those that are used too late.
+/// In AddressSanitizer builds each frame is allocated, so that it finds frames that are used too
+/// late.
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -40,19 +41,20 @@ class FramePool {
 
  private:
   struct Frame {
-    Frame* next;          ///< Null: this is the end of the list, and no frame.
-    std::uint32_t count;  ///< In the list, from here on.
+    Frame* next;          ///< Null: this is the end of the list, not a frame.
+    std::uint32_t count;  ///< Frames in the list, from here on.
   };
   static constexpr std::size_t kStep = 64;
-  static constexpr std::size_t kClasses = 33;  ///< To 2 KiB.
+  static constexpr std::size_t kClasses = 33;  ///< Up to 2 KiB.
   static constexpr std::uint32_t kMost = 16384;
   static constexpr std::size_t class_of(std::size_t bytes) noexcept {
     return (bytes + kStep - 1) / kStep;
   }
-  /// One too many, or the first of this thread: sees to it that the thread's end frees them.
+  /// One too many, or the first of this thread: makes sure that the thread's end frees them.
   VERBATIM_COLD static void put_slowly(void* frame, std::size_t number) noexcept;
 
-  static inline constinit Frame closed_end{nullptr, kMost};  ///< Of a list that takes no frame.
+  static inline constinit Frame closed_end{nullptr,
+                                           kMost};  ///< The end of a list that takes no frame.
   static inline constinit Frame open_end{nullptr, 0};
   static constexpr std::array<Frame*, kClasses> all_closed() noexcept {
     std::array<Frame*, kClasses> ends{};

@@ -2,8 +2,8 @@
 #pragma once
 /// \file How a coroutine waits for a buffer of a pool: in the order of the co_awaits, each for one.
 ///
-/// While somebody waits, drops of any thread, the taking one too, go through the pool's lock: the
-/// buffer is the first one's from then on, and its reactor is told.
+/// While a coroutine waits, drops from any thread, including the taking one, go through the pool's
+/// lock. The buffer then belongs to the first waiter, and its reactor is notified.
 #include <coroutine>
 #include <memory>
 
@@ -22,9 +22,9 @@ class [[nodiscard("co_await it")]] PoolAwaiter final : Timer {
   PoolAwaiter(ReactorState& reactor, PoolState& pool, Deadline deadline) noexcept;
   PoolAwaiter(const PoolAwaiter&) = delete;
   PoolAwaiter& operator=(const PoolAwaiter&) = delete;
-  ~PoolAwaiter();  ///< It leaves the queue; what it was given and did not take goes back.
+  ~PoolAwaiter();  ///< Leaves the queue; returns a buffer that it was given and did not take.
   [[nodiscard]] bool await_ready();
-  /// False: there is one by now.
+  /// False: a buffer is there by now.
   [[nodiscard]] bool await_suspend(std::coroutine_handle<> waiting);
   [[nodiscard]] Result<Buffer> await_resume() noexcept;
 
@@ -43,7 +43,7 @@ class [[nodiscard("co_await it")]] PoolAwaiter final : Timer {
   std::coroutine_handle<> waiting_{};
   std::shared_ptr<Told> told_{};
   Buffer ready_;  ///< Taken without a wait.
-  // Under the pool's lock.
+  // Guarded by the pool's lock.
   BufferBlock* block_ = nullptr;
   PoolAwaiter* next_ = nullptr;
   bool is_queued_ = false;

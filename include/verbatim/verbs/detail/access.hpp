@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file The device's objects behind the public types: the library's own key to them.
+/// \file The library's own access to the device objects behind the public types.
 ///
-/// Programs use `unsafe::native()` (verbs/unsafe.hpp), which can be searched for.
+/// Programs use `unsafe::native()` (verbs/unsafe.hpp), which is easy to grep.
 #include <infiniband/verbs.h>
 
 #include <cstdint>
@@ -27,7 +27,7 @@ struct Raw {
   static ibv_context* of(const Context& context) noexcept;
   static ibv_mr* of(const MemoryRegion& region) noexcept;
   static std::uint32_t key(const MemoryRegion& region) noexcept { return region.key_; }
-  /// The same registration, for `bytes` of it.
+  /// The same registration, for only `bytes` of it.
   static MemoryRegion part_of(const MemoryRegion& region,
                               std::span<const std::byte> bytes) noexcept {
     return {region.state_, reinterpret_cast<std::uintptr_t>(bytes.data()), bytes.size(),
@@ -35,14 +35,14 @@ struct Raw {
   }
   static Buffer buffer(BufferBlock* block) noexcept {
     return Buffer{block};
-  }  ///< Null: moved away.
+  }  ///< Null if moved away.
   static const PostLimits& limits(const QueuePair& queue_pair) noexcept {
     return queue_pair.limits_;
   }
 
   static Result<void> modify(QueuePair& queue_pair, ibv_qp_attr& attributes, unsigned mask);
-  /// Everything that the queue pair completed was polled, and it will complete no more: its places
-  /// in the completion queues are free as soon as it is gone.
+  /// All completions of the queue pair were polled, and there will be no more. Its places in the
+  /// completion queues are free as soon as it is destroyed.
   static void nothing_left(QueuePair& queue_pair) noexcept;
   /// `event_fd`, an eventfd, becomes readable when an async event has marked an object.
   static void watch_events(const Context& context, int event_fd);

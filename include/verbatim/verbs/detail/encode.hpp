@@ -2,9 +2,9 @@
 #pragma once
 /// \file From work to what the device takes: the checks before a post, the request, the call.
 ///
-/// Hot path: no allocation, lock, system call or branch that verbs.h would not have, except the
-/// checks of element count, message and inline length, which the device answers with one errno
-/// for all. Figures are instructions per post, g++ / clang, by `./bench overhead`.
+/// Hot path: no allocation, lock, system call or branch beyond those of verbs.h, except the checks
+/// of element count, message length and inline length, for which the device has only one errno.
+/// Figures are instructions per post, g++ / clang, from `./bench overhead`.
 #include <infiniband/verbs.h>
 
 #include <bit>
@@ -23,14 +23,14 @@
 namespace verbatim {
 namespace detail {
 
-/// What the checks before a post look at. Of constants mostly, so that it folds away.
+/// What the checks before a post look at. Mostly constants, so that it folds away.
 struct PostShape {
   enum class Kind : std::uint8_t { send, write, read, atomic, datagram };
   Kind kind;
   bool inlined;
   std::size_t elements;
   std::uint64_t bytes;
-  std::uint64_t remote_bytes;  ///< What the remote side holds; unlimited for sends.
+  std::uint64_t remote_bytes;  ///< The size of the remote memory; unlimited for sends.
 };
 
 /// How many elements a kind of work holds by value.
@@ -39,7 +39,7 @@ inline constexpr std::size_t kElements = 1;
 template <template <std::size_t> class Work, std::size_t N>
 inline constexpr std::size_t kElements<Work<N>> = N;
 
-// An element holds nothing but an ibv_sge; the verbs take the list without const, and only read it.
+// An element is just an ibv_sge. The verbs take the list as non-const, but only read it.
 template <class Element, std::size_t N>
 VERBATIM_HOT ibv_sge* list_of(const ElementList<Element, N>& list) noexcept {
   return const_cast<ibv_sge*>(reinterpret_cast<const ibv_sge*>(list.data()));
@@ -48,7 +48,7 @@ VERBATIM_HOT ibv_sge* list_of(const ScatterElement& element) noexcept {
   return const_cast<ibv_sge*>(reinterpret_cast<const ibv_sge*>(&element));
 }
 
-/// The elements of any work, for who has to look at their memory.
+/// The elements of any work, for code that looks at their memory.
 template <class Work>
 VERBATIM_HOT std::span<const ibv_sge> elements_of(const Work& work) noexcept {
   if constexpr (requires { work.into.data(); })
@@ -88,13 +88,13 @@ VERBATIM_HOT PostShape shape(const Work& work, const ReadOptions&) noexcept {
   return {PostShape::Kind::atomic, false, 1, work.into.size_bytes(), 8};
 }
 
-/// What the device would refuse without saying why. `end_of_message`: the limits', or 0 for none.
+/// Checks what the device refuses without a reason. `end_of_message`: the limit, or 0 for none.
 VERBATIM_HOT bool accepts(const PostLimits& limits, const PostShape& shape,
                           std::uint32_t end_of_message) noexcept {
   // Every queue pair takes one element.
   if (shape.elements > 1 && shape.elements > limits.max_send_elements) [[unlikely]]
     return false;
-  // Also refuses what has no address where one is needed: the end is 0 there.
+  // Also refuses a message without an address if one is needed: the end is 0 then.
   if (shape.kind == PostShape::Kind::datagram ? shape.bytes > limits.max_message_bytes
                                               : shape.bytes >= end_of_message) [[unlikely]]
     return false;
@@ -113,9 +113,9 @@ VERBATIM_COLD Error post_failed(const ibv_context* context, const char* operatio
 
 // ---- Requests -----------------------------------------------------------------------------------
 
-// Only the fields that an opcode needs are written: zeroing all 128 bytes of an ibv_send_wr costs
-// 18 / 8, and with g++, which makes it `rep stosq`, more time than the rest of the post. `next` is
-// the caller's. The options are the work's, or equal ones that are known when this is compiled.
+// Only the fields that an opcode needs are written. Zeroing all 128 bytes of an ibv_send_wr costs
+// 18 / 8, and with g++, which uses `rep stosq`, more time than the rest of the post. The caller
+// sets `next`. The options are those of the work, or equal ones that are known at compile time.
 template <std::size_t N>
 VERBATIM_HOT void encode_outgoing(const ElementList<GatherElement, N>& from,
                                   const SendOptions& options, unsigned signal, ibv_wr_opcode plain,
@@ -222,7 +222,7 @@ inline constexpr auto kPostSend = "ibv_post_send";
 inline constexpr auto kPostReceive = "ibv_post_recv";
 inline constexpr auto kPostSharedReceive = "ibv_post_srq_recv";
 
-/// Hands one request to the device; its errno.
+/// Gives one request to the device; returns its errno.
 template <class Work, class Queue>
 VERBATIM_HOT int hand_over(Queue* queue, const Work& work, std::uint64_t id,
                            unsigned signal = IBV_SEND_SIGNALED) noexcept {
@@ -233,11 +233,11 @@ VERBATIM_HOT int hand_over(Queue* queue, const Work& work, std::uint64_t id,
   wr.next = nullptr;
   ibv_sge element;
   if constexpr (kElements<Work> == 1) {
-    // A copy: the device then gets no pointer into the work, which, as a temporary, need not be in
-    // memory. By field: as a whole, g++ 12 builds the work in memory to copy it from there.
+    // A copy: the device gets no pointer into the work, so a temporary need not be in memory. Field
+    // by field: otherwise g++ 12 builds the work in memory and copies it from there.
     element.addr = wr.sg_list->addr;
     element.length = wr.sg_list->length;
-    // Volatile, else g++ 12 makes a vector of the last two to store them at once: +2.
+    // Volatile, or g++ 12 makes a vector of the last two fields to store them at once: +2.
     const_cast<volatile std::uint32_t&>(element.lkey) = wr.sg_list->lkey;
     wr.sg_list = &element;
   }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file Blocks on their way home from other threads, and the end of a home whose blocks are out.
+/// \file Blocks that other threads return to their home, and the end of a home whose blocks are
+/// out.
 ///
-/// A home has one thread that its blocks go straight to. Other threads put theirs here, without a
-/// lock, and that thread collects them. A home that closes lives until its last block is back.
+/// Each home has one thread, which returns blocks directly. Other threads put theirs here, without
+/// a lock, and that thread collects them. A home that closes lives until its last block is back.
 #include <atomic>
 #include <cstdint>
 
@@ -12,7 +13,7 @@
 
 namespace verbatim::detail {
 
-/// Tells threads apart.
+/// Identifies the calling thread.
 VERBATIM_HOT std::uintptr_t this_thread() noexcept {
   return reinterpret_cast<std::uintptr_t>(__builtin_thread_pointer());
 }
@@ -26,19 +27,21 @@ VERBATIM_HOT std::uintptr_t this_thread() noexcept {
 class ReturnedBlocks {
  public:
   static constexpr std::uintptr_t kNone = 0;
-  static constexpr std::uintptr_t kAwaited = 1;  ///< None, and somebody sleeps until one comes.
-  static constexpr std::uintptr_t kClosed = 2;   ///< The home takes none any more.
-  static constexpr std::uintptr_t kQueued = 3;   ///< None: the home gives each to the next in turn.
+  static constexpr std::uintptr_t kAwaited =
+      1;                                        ///< Empty, and a thread sleeps until a block comes.
+  static constexpr std::uintptr_t kClosed = 2;  ///< The home takes no more blocks.
+  static constexpr std::uintptr_t kQueued =
+      3;  ///< Empty: the home gives each block to the next waiter.
 
   enum class Put : std::uint8_t {
     kept,
-    awaited,  ///< Kept, and who awaits it is to be woken.
-    queued,   ///< Not kept: somebody waits for it in turn.
+    awaited,  ///< Kept; the caller must wake the sleeping thread.
+    queued,   ///< Not kept: a waiter is in line for it.
     closed,   ///< The home has closed.
-    last,     ///< As closed, and it was the last one out: the caller frees the home.
+    last,     ///< Like closed, and it was the last one out: the caller frees the home.
   };
-  /// `prepare` is called before an awaited block is kept: from then on the home may be gone, and
-  /// nothing of it may be touched.
+  /// Calls `prepare` before it keeps an awaited block. From then on the home may be gone, and the
+  /// caller must not touch it.
   template <class Prepare>
   Put put(BufferBlock& block, Prepare prepare) noexcept {
     std::uintptr_t seen = word_.load(std::memory_order_acquire);
@@ -53,21 +56,21 @@ class ReturnedBlocks {
     return seen == kAwaited ? Put::awaited : Put::kept;
   }
 
-  // Of the home's thread.
-  /// A list of all that came; null: none.
+  // For the home's thread only.
+  /// A list of all returned blocks; null if there are none.
   [[nodiscard]] BufferBlock* take() noexcept {
     std::uintptr_t seen = word_.load(std::memory_order_relaxed);
     if (seen == kNone || seen == kQueued) return nullptr;
     seen = word_.exchange(kNone, std::memory_order_acquire);
     return seen == kAwaited ? nullptr : reinterpret_cast<BufferBlock*>(seen);
   }
-  /// The next one is awaited. False: one is there already.
+  /// Announces that this thread will sleep for the next block. False: there is one already.
   [[nodiscard]] bool await() noexcept {
     std::uintptr_t none = kNone;
     return word_.compare_exchange_strong(none, kAwaited, std::memory_order_acq_rel) ||
            none == kAwaited;
   }
-  /// From now on each is given to the next in turn. False: one is there already.
+  /// From now on each block goes to the next waiter. False: there is one already.
   [[nodiscard]] bool begin_queue() noexcept {
     std::uintptr_t none = kNone;
     return word_.compare_exchange_strong(none, kQueued, std::memory_order_acq_rel) ||
@@ -80,12 +83,12 @@ class ReturnedBlocks {
   [[nodiscard]] bool is_queued() const noexcept {
     return word_.load(std::memory_order_relaxed) == kQueued;
   }
-  /// A list of what is here; no more is kept from now on.
+  /// A list of the blocks that are here. No more are kept from now on.
   [[nodiscard]] BufferBlock* close() noexcept {
     const std::uintptr_t seen = word_.exchange(kClosed, std::memory_order_acq_rel);
     return seen == kAwaited || seen == kQueued ? nullptr : reinterpret_cast<BufferBlock*>(seen);
   }
-  /// After close(): so many are out. True: none any more, and the caller frees the home.
+  /// After close(): `out` blocks are still out. True: none is left, and the caller frees the home.
   [[nodiscard]] bool expect(std::int64_t out) noexcept {
     return left_.fetch_add(out, std::memory_order_acq_rel) == -out;
   }
@@ -94,7 +97,7 @@ class ReturnedBlocks {
 
  private:
   std::atomic<std::uintptr_t> word_{kNone};  ///< A list, or one of the words above.
-  std::atomic<std::int64_t> left_{0};        ///< Out after the end.
+  std::atomic<std::int64_t> left_{0};        ///< Still out after the end.
 };
 
 }  // namespace verbatim::detail
