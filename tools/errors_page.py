@@ -1,0 +1,101 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""docs/errors.md: every error code and every status, from the table that explain() speaks from.
+
+    tools/errors_page.py VERBATIM            exit status 1 if the page says something else
+    tools/errors_page.py VERBATIM --write    writes it
+
+VERBATIM is the program, build/release/bin/verbatim; `verbatim explain --all --json` is the table.
+"""
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+PAGE = Path(__file__).resolve().parent.parent / "docs/errors.md"
+BEGIN = """# Errors
+
+Every error code, every completion status, and the errno values behind them: what each means, what
+causes it (the likeliest first), and what to do. `verbatim explain retry_exceeded` prints the same
+in a terminal. In a program, `explain(error)` says more: it also looks at the error's other fields
+and at the machine.
+
+This page is made from the library's own table (`tools/errors_page.py`); do not edit it by hand.
+
+| you have | look at |
+|---|---|
+| `result.error().code`, an `Errc` | [codes](#codes) |
+| `work_failed`, a failed completion, an `ibv_wc_status` | [statuses of work](#statuses-of-work) |
+| `error.os_error`, or a program that prints errno | [errno](#errno) |
+"""
+KINDS = [
+    ("code", "Codes", "One for each decision that a caller can make."),
+    ("status", "Statuses of work", "How the device says that a work request ended. The values are"
+     " the verbs' own (`ibv_wc_status`). One request that fails ends its queue pair: those behind"
+     " it are `flushed`, so look at the first."),
+]
+
+
+def table(program):
+    out = subprocess.run([program, "explain", "--all", "--json"], check=True, text=True,
+                         stdout=subprocess.PIPE, timeout=30).stdout
+    return json.loads(out)
+
+
+def sentence(text):
+    """With a capital, unless it begins with a name, and a full stop."""
+    text = text if text.startswith(("`", "/")) else text[:1].upper() + text[1:]
+    return text if text.endswith((".", "!")) else text + "."
+
+
+def escaped(text):
+    """Angle brackets would be taken for HTML, outside of code."""
+    return "".join(part if part.startswith("`") else part.replace("<", "&lt;")
+                   for part in re.split(r"(`[^`]*`)", text))
+
+
+def entry(each):
+    lines = [f"### {each['code']}\n"]
+    known = f"“{each['name']}”, value {each['value']}"
+    also = f", `{each['alias']}`" if each["alias"] else ""
+    lines.append(f"*{escaped(known)}*{also}\n\n{escaped(sentence(each['meaning']))}\n")
+    causes = [f"{number}. {escaped(sentence(cause))}\n"
+              for number, cause in enumerate(each["causes"], 1)]
+    if causes:
+        lines.append("Likely causes:\n\n" + "".join(causes))
+    if each["remedy"]:
+        lines.append(f"**What to do:** {escaped(sentence(each['remedy']))}\n")
+    return "\n".join(lines)
+
+
+def errno_row(each):
+    found = re.search(r"Errc::(\w+)", each["meaning"])
+    code = f"[{found[1]}](#{found[1]})" if found else ""
+    return f"| `{each['code']}` | {each['value']} | {each['name']} | {code} |\n"
+
+
+def page(entries):
+    parts = [BEGIN]
+    for kind, title, about in KINDS:
+        parts.append(f"## {title}\n\n{about}\n")
+        parts += [entry(each) for each in entries if each["kind"] == kind]
+    rows = [errno_row(each) for each in entries if each["kind"] == "errno"]
+    parts.append("## errno\n\nWhich code the library makes of an errno, where it knows nothing"
+                 " better. `verbatim explain --in ibv_reg_mr ENOMEM` also looks at the machine.\n\n"
+                 "| errno | value on Linux | text | code |\n|---|---|---|---|\n" + "".join(rows))
+    return "\n".join(parts)
+
+
+def is_stale(program):
+    return not PAGE.exists() or PAGE.read_text() != page(table(program))
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 2:
+        sys.exit("usage: tools/errors_page.py VERBATIM [--write]")
+    if "--write" in sys.argv:
+        PAGE.write_text(page(table(sys.argv[1])))
+    if stale := is_stale(sys.argv[1]):
+        print(f"{PAGE.name} is not what the table says: tools/errors_page.py {sys.argv[1]} --write")
+    sys.exit(stale)
