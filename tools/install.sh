@@ -14,6 +14,7 @@ preload="ibverbs-utils perftest libibverbs1 ibverbs-providers binutils infiniban
   ucx-utils openmpi-bin libopenmpi-dev"
 soft_bench="ucx-utils libfabric-bin"  # what ./bench soft compares with
 mpi="openmpi-bin libopenmpi-dev"      # serves PMIx; ./bench barrier
+docs="mkdocs mkdocs-material doxygen doxygen-awesome-css"
 
 die() {
   echo "install.sh: $*" >&2
@@ -35,11 +36,11 @@ missing_of() {
 wanted=()
 for group in "$@"; do
   case $group in
-    build | clang | vm | bench | preload | soft-bench | mpi)
+    build | clang | vm | bench | preload | soft-bench | mpi | docs)
       list=${group//-/_}
       read -r -d '' -a packages <<<"${!list}" || true
       ;;
-    *) die "no group '$group'; groups: build clang vm bench preload soft-bench mpi" ;;
+    *) die "no group '$group'; groups: build clang vm bench preload soft-bench mpi docs" ;;
   esac
   wanted+=("${packages[@]}")
 done

@@ -17,6 +17,7 @@ import tidy as style_rules
 from ahead import ahead, build_command
 from clang_tidy import look_at_all
 from cookbook_lane import cookbook
+from docs_lane import check_site
 from gtest_report import FAILED, PASSED, SKIPPED, Case, tail
 from lane import LOGS, Broken, Lane, Skip, stop
 from preload_lane import preload
@@ -75,6 +76,7 @@ BUILDS = {
     "network": [("release", ["network_tests"]), ("fuzz", ["fuzz_all"])],
     "examples": [("release", ["examples/all", "servers_tests"])],
     "cli": [("release", ["cli_tests"])],
+    "docs": [("release", ["verbatim_cli"])],
 }
 PROCESSORS = len(os.sched_getaffinity(0))
 # Each of their tests is a compiler or a program of its own, so several can run at a time.
@@ -275,6 +277,13 @@ def cli(lane):
     run_tests(lane, "release", "cli")
 
 
+def docs(lane):
+    """The site of `./doc`: no warning, every link and anchor, code and errors as in the sources,
+    nothing loaded from elsewhere; where there is Chromium, pages as wide as a phone and a desk."""
+    build(lane)
+    check_site(lane)
+
+
 def style(lane):
     """Part of `quick`. clang-format, the house rules in `tools/tidy.py`, the tests of the tools."""
     sources = [path for path in style_rules.project_files() if path.suffix in (".hpp", ".cpp")]
@@ -345,6 +354,7 @@ LANES = {
     "network": (network, ["clang", "mpi", "vm"], 1800),
     "examples": (examples, ["vm"], 900),
     "cli": (cli, [], 600),
+    "docs": (docs, ["docs"], 600),
 }
 LONG = [name for name in LANES if name != "style"]  # tidy does what style does
 # What waits comes first: meanwhile the rest is built. Without soak: soft does it for a short time.

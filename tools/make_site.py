@@ -1,0 +1,265 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Builds the site of the docs: build/site. Use it through ./doc.
+
+The pages are those of docs/, as GitHub shows them. They are staged in build/site_pages first, where
+a link that leaves docs/ (to an example, a header, CONTRIBUTING.md) becomes a link to a copy in the
+site. MkDocs makes the pages, Doxygen the reference of the headers; a warning is a failure.
+"""
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = Path("build/site_pages")
+SITE = Path("build/site")
+TOP_PAGES = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md",
+             "CHANGELOG.md": "changelog.md"}
+LANGUAGES = {".cpp": "cpp", ".hpp": "cpp", ".h": "c", ".c": "c", ".py": "python", ".sh": "bash",
+             ".cmake": "cmake", ".yml": "yaml", ".json": "json"}
+
+# The order of the pages. One that is not written yet is passed over; one that no line names is an
+# error: nobody would find it. A folder stands for all of its pages, index.md first.
+NAV = [
+    ("Home", "index.md"),
+    ("Start", [
+        ("Tutorial: ten minutes", "tutorial.md"),
+        ("Installing", "installing.md"),
+        ("RDMA in CI in two lines", "guide/ci.md"),
+    ]),
+    ("Guides", [
+        ("Channel", "guide/channel.md"),
+        ("Servers", "guide/servers.md"),
+        ("Many peers", "guide/multi.md"),
+        ("Ranks of a job", "guide/groups.md"),
+        ("Starting a job", "guide/starting.md"),
+        ("Barriers", "guide/barriers.md"),
+        ("Verbs", "guide/verbs.md"),
+        ("Errors and base", "guide/base.md"),
+        ("Providers", "guide/provider.md"),
+        ("Software device", "soft_device.md"),
+    ]),
+    ("Tools", [
+        ("The program verbatim", "tool.md"),
+        ("Looking", "looking.md"),
+        ("Measuring", "measuring.md"),
+    ]),
+    ("Cookbook", "cookbook/"),
+    ("Coming from", [
+        ("Raw verbs", "coming_from/raw_verbs.md"),
+        ("ibverbs-rs", "coming_from/ibverbs_rs.md"),
+        ("rdmapp", "coming_from/rdmapp.md"),
+        ("rsocket", "coming_from/rsocket.md"),
+    ]),
+    ("Look up", [
+        ("Errors", "errors.md"),
+        ("Safety", "safety.md"),
+        ("Performance", "performance.md"),
+        ("Reference of the headers", "reference.md"),
+        ("Network protocol", "network_protocol.md"),
+        ("Changelog", "changelog.md"),
+    ]),
+    ("Inside", [
+        ("Architecture", "architecture.md"),
+        ("Testing", "testing.md"),
+        ("Contributing", "contributing.md"),
+        ("Sources that pages name", "source/index.md"),
+    ]),
+]
+REFERENCE = """# Reference of the headers
+
+Every public header, class and function, made from the comments of the headers:
+[open the reference](api/index.html). It has a search of its own.
+"""
+
+
+class Problem(Exception):
+    """The site cannot be built; the message is for the reader of the build."""
+
+
+def pages():
+    """{path in the site: path in the repository} of all pages that somebody wrote."""
+    docs = {str(path.relative_to("docs")): path for path in sorted(Path("docs").rglob("*.md"))}
+    return docs | {name: Path(path) for path, name in TOP_PAGES.items()
+                   if name not in docs and path != "README.md"}
+
+
+class Stage:
+    """Copies pages, and what they link to."""
+
+    def __init__(self):
+        self.sources = set()  # files and folders outside of docs/ that a page names
+        self.pages = pages()
+        self.place = {path: name for name, path in self.pages.items()}
+
+    def page(self, name, path):
+        text = path.read_text()
+        text = re.sub(r"<!--.*?-->\n?", "", text, flags=re.S)  # of tools/snippets.py, licences
+        text = outside_code(text, lambda part: re.sub(
+            r"\]\(([^)\s]+)\)", lambda link: f"]({self.target(name, path, link[1])})", part))
+        self.write(name, text)
+
+    def target(self, name, path, link):
+        """Where a link of a page leads to in the site."""
+        if re.match(r"[a-z]+:|#", link):
+            return link
+        file, hash_, anchor = link.partition("#")
+        file = Path(os.path.normpath(path.parent / file))
+        here = Path(name).parent
+        if file.suffix == ".svg" or file.suffix == ".png":
+            return os.path.relpath(file.relative_to("docs"), here)
+        if file == Path("README.md") or file == Path("docs"):
+            return os.path.relpath("index.md", here)
+        if file in self.place:
+            return os.path.relpath(self.place[file], here) + hash_ + anchor
+        if not file.exists():
+            raise Problem(f"{path}: link to {link}: no such file")
+        self.sources.add(file)
+        return os.path.relpath(source_page(file), here)
+
+    def write(self, name, text):
+        out = PAGES / name
+        out.parent.mkdir(parents=True, exist_ok=True)
+        out.write_text(text)
+
+    def source(self, path):
+        """A file or a folder of the repository as a page, which the search does not list."""
+        if path.is_dir():
+            inside = [each for each in sorted(path.iterdir()) if each.suffix in LANGUAGES]
+            self.sources.update(inside)
+            here = source_page(path).parent
+            text = "".join(f"- [{each.name}]({os.path.relpath(source_page(each), here)})\n"
+                           for each in inside)
+        else:
+            text = f"````{LANGUAGES.get(path.suffix, 'text')}\n{path.read_text()}````\n"
+        self.write(str(source_page(path)),
+                   f"---\nhide:\n  - toc\n---\n# {path}\n\n{text}")
+
+    def all(self):
+        shutil.rmtree(PAGES, ignore_errors=True)
+        for name, path in self.pages.items():
+            self.page(name, path)
+        self.write("reference.md", REFERENCE)
+        for picture in Path("docs/pictures").glob("*.svg"):
+            out = PAGES / "pictures" / picture.name
+            out.parent.mkdir(exist_ok=True)
+            shutil.copy(picture, out)
+        shutil.copy("tools/site_parts/site.css", PAGES)
+        done = set()
+        while todo := sorted(self.sources - done):
+            for path in todo:
+                self.source(path)
+            done.update(todo)
+        lines = [f"- [{path}]({os.path.relpath(source_page(path), 'source')})\n"
+                 for path in sorted(done)]
+        self.write("source/index.md", "# Sources that pages name\n\n" + "".join(lines))
+        return sorted(done)
+
+
+def outside_code(text, change):
+    """Applies a change to what stands outside of code blocks and code spans."""
+    parts = re.split(r"(^```.*?^```$|`[^`\n]+`)", text, flags=re.S | re.M)
+    # A link's own text may be a code span, so a span is put back before links are looked for.
+    blocks, joined = [], ""
+    for part in parts:
+        if part.startswith("```"):
+            joined += f"\0{len(blocks)}\0"
+            blocks.append(part)
+        else:
+            joined += part
+    return re.sub(r"\0(\d+)\0", lambda mark: blocks[int(mark[1])], change(joined))
+
+
+def source_page(path):
+    return Path("source", path, "index.md") if path.is_dir() else Path("source", f"{path}.md")
+
+
+def title_of(name):
+    text = (PAGES / name).read_text()
+    found = re.search(r"^# +(.*)$", text, re.M)
+    return found[1].replace("`", "") if found else name
+
+
+def nav_of(entries, named):
+    """MkDocs' nav of those entries that are there; adds them to `named`."""
+    nav = []
+    for title, what in entries:
+        if isinstance(what, list):
+            if inside := nav_of(what, named):
+                nav.append({title: inside})
+        elif what.endswith("/"):
+            names = [str(path.relative_to(PAGES)) for path in sorted((PAGES / what).glob("*.md"))]
+            names.sort(key=lambda name: not name.endswith("/index.md"))
+            named.update(names)
+            if names:
+                nav.append({title: [{title_of(name): name} for name in names]})
+        elif (PAGES / what).exists():
+            named.add(what)
+            nav.append({title: what})
+    return nav
+
+
+def configuration(sources):
+    named = {str(source_page(path)) for path in sources}
+    nav = nav_of(NAV, named)
+    written = {str(path.relative_to(PAGES)) for path in PAGES.rglob("*.md")}
+    if lost := sorted(written - named):
+        raise Problem(f"tools/make_site.py: NAV does not name {', '.join(lost)}")
+    return {"INHERIT": str(ROOT / "tools/site_parts/mkdocs.yml"), "nav": nav,
+            "docs_dir": str(ROOT / PAGES), "site_dir": str(ROOT / SITE)}
+
+
+def run(command, **options):
+    done = subprocess.run(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          check=False, **options)
+    if done.returncode != 0:
+        raise Problem(f"{done.stdout.strip()}\n{command[0]}: exit status {done.returncode}")
+
+
+def mend_reference(folder):
+    """Doxygen's summary of a class links to nested classes also where all of them are private."""
+    link = re.compile(r'<a href="#nested-classes">Classes</a>\s*&#124;\s*')
+    for path in folder.glob("*.html"):
+        text = path.read_text()
+        if 'name="nested-classes"' not in text and link.search(text):
+            path.write_text(link.sub("", text))
+
+
+def tidy_search(path):
+    """The search is about what somebody wrote: not about sources, nor the signs after headings."""
+    index = json.loads(path.read_text())
+    index["docs"] = [{key: value.replace("\u00b6", "") for key, value in each.items()}
+                     for each in index["docs"] if not each["location"].startswith("source/")]
+    path.write_text(json.dumps(index, separators=(",", ":")))
+
+
+def build():
+    """Builds all of it; raises Problem."""
+    sources = Stage().all()
+    config = PAGES.parent / "site.yml"
+    config.write_text(json.dumps(configuration(sources), indent=1))
+    settings = Path("tools/site_parts/Doxyfile").read_text()
+    settings += f"\nOUTPUT_DIRECTORY = {PAGES}\nHTML_OUTPUT = api\n"
+    run(["doxygen", "-"], input=settings)
+    mend_reference(PAGES / "api")
+    run(["mkdocs", "build", "--strict", "--clean", "--config-file", config])
+    tidy_search(SITE / "search/search_index.json")
+
+
+def main():
+    os.chdir(ROOT)
+    try:
+        build()
+    except Problem as problem:
+        print(f"doc: {problem}", file=sys.stderr)
+        return 1
+    print(f"The site is {SITE}/index.html.")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
