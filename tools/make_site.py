@@ -28,7 +28,7 @@ NAV = [
     ("Home", "index.md"),
     ("Start", [
         ("Tutorial: ten minutes", "tutorial.md"),
-        ("Installing", "installing.md"),
+        ("Installing", "guide/installing.md"),
         ("RDMA in CI in two lines", "guide/ci.md"),
     ]),
     ("Guides", [
@@ -44,9 +44,8 @@ NAV = [
         ("Software device", "soft_device.md"),
     ]),
     ("Tools", [
-        ("The program verbatim", "tool.md"),
-        ("Looking", "looking.md"),
-        ("Measuring", "measuring.md"),
+        ("The program verbatim", "guide/tool.md"),
+        ("Measuring", "guide/measuring.md"),
     ]),
     ("Cookbook", "cookbook/"),
     ("Coming from", [
