@@ -19,6 +19,7 @@ PAGES = Path("build/site_pages")
 SITE = Path("build/site")
 TOP_PAGES = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md",
              "CHANGELOG.md": "changelog.md"}
+PICTURES = {".svg", ".png"}
 LANGUAGES = {".cpp": "cpp", ".hpp": "cpp", ".h": "c", ".c": "c", ".py": "python", ".sh": "bash",
              ".cmake": "cmake", ".yml": "yaml", ".json": "json"}
 
@@ -109,7 +110,7 @@ class Stage:
         file, hash_, anchor = link.partition("#")
         file = Path(os.path.normpath(path.parent / file))
         here = Path(name).parent
-        if file.suffix == ".svg" or file.suffix == ".png":
+        if file.suffix in PICTURES and file.is_relative_to("docs"):
             return os.path.relpath(file.relative_to("docs"), here)
         if file == Path("README.md") or file == Path("docs"):
             return os.path.relpath("index.md", here)
@@ -143,9 +144,9 @@ class Stage:
         for name, path in self.pages.items():
             self.page(name, path)
         self.write("reference.md", REFERENCE)
-        for picture in Path("docs/pictures").glob("*.svg"):
-            out = PAGES / "pictures" / picture.name
-            out.parent.mkdir(exist_ok=True)
+        for picture in (each for each in Path("docs").rglob("*") if each.suffix in PICTURES):
+            out = PAGES / picture.relative_to("docs")
+            out.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(picture, out)
         shutil.copy("tools/site_parts/site.css", PAGES)
         done = set()
