@@ -184,6 +184,12 @@ def title_of(name):
     return found[1].replace("`", "") if found else name
 
 
+def short(title, section):
+    """The title of a page in its section: "Cookbook: memory" is "Memory" there."""
+    title = title.removeprefix(f"{section}: ")
+    return title[:1].upper() + title[1:]
+
+
 def nav_of(entries, named):
     """MkDocs' nav of those entries that are there; adds them to `named`."""
     nav = []
@@ -196,7 +202,7 @@ def nav_of(entries, named):
             names.sort(key=lambda name: not name.endswith("/index.md"))
             named.update(names)
             if names:
-                nav.append({title: [{title_of(name): name} for name in names]})
+                nav.append({title: [{short(title_of(name), title): name} for name in names]})
         elif (PAGES / what).exists():
             named.add(what)
             nav.append({title: what})

@@ -81,7 +81,8 @@ class Staging(Tree):
         self.assertIn({"Guides": [{"Channel": "guide/channel.md"}]}, nav)
 
     def test_folder_in_the_nav_is_all_of_its_pages(self):
-        self.write(docs__cookbook__index_dot_md="# All\n", docs__cookbook__a_dot_md="# `A` bug\n")
+        self.write(docs__cookbook__index_dot_md="# All\n",
+                   docs__cookbook__a_dot_md="# Cookbook: `a` bug\n")
         nav = make_site.configuration(make_site.Stage().all())["nav"]
         self.assertIn({"Cookbook": [{"All": "cookbook/index.md"}, {"A bug": "cookbook/a.md"}]}, nav)
 
