@@ -2,8 +2,8 @@
 # Every public header, by layer, from the bottom up.
 
 set(base
-  annotations check dma_model error error_guide explain flags ids log required sanitizers try
-  work_status)
+  annotations check dma_model error error_guide explain flags ids language log required sanitizers
+  try work_status)
 set(provider provider soft system)
 set(verbs
   access address_handle batch buffer completion completion_channel completion_queue context device
@@ -13,8 +13,8 @@ set(verbs
 set(channel
   admission canceller channel channel_options deadline detail/batch detail/closure_frame
   detail/event_source detail/file_descriptor detail/flight detail/last_result detail/one_thread
-  detail/owned_post detail/scope_run detail/slots detail/timer detail/waiters incoming
-  owned_operations owner pending prepared_channel rendezvous scope scope_error unsafe)
+  detail/owned_post detail/same_build detail/scope_run detail/slots detail/timer detail/waiters
+  incoming owned_operations owner pending prepared_channel rendezvous scope scope_error unsafe)
 set(reactor async_scope await close detail/frame_pool detail/pool_awaiter pool reactor region_cache
   task when_all)
 # Not in verbatim.hpp: each needs another library.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
 /// \file All of the library's public headers except integration and network.
+#include "verbatim/base/language.hpp"
+
 #include "verbatim/base/annotations.hpp"
 #include "verbatim/base/check.hpp"
 #include "verbatim/base/dma_model.hpp"

@@ -23,6 +23,7 @@ set(channel_sources
   channel/ready_record.cpp
   channel/reception.cpp
   channel/rendezvous.cpp
+  channel/same_build.cpp
   channel/scope.cpp
   channel/scope_error.cpp
   channel/shared_receives.cpp

@@ -5,6 +5,7 @@
 /// g++ warns about `clang::` attributes, so macros hide them. Annotations cost nothing at run time.
 /// clang uses them to warn about dangling borrows and (-Wconsumed) about objects that are used
 /// after they were moved away.
+#include "verbatim/base/language.hpp"
 
 #if defined(__clang__)
 #define VERBATIM_LIFETIMEBOUND [[clang::lifetimebound]]

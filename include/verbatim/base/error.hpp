@@ -5,6 +5,8 @@
 /// There are three outcomes. A bug in the program goes to `check()` and ends it. An operating
 /// failure is an `Error` inside a `Result`. "Nothing yet" is 0 or an empty optional. A failed *work
 /// request* is none of these: it is a completion (see verbs/work_error.hpp).
+#include "verbatim/base/language.hpp"
+
 #include <array>
 #include <cstdint>
 #include <expected>

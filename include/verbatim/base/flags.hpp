@@ -4,6 +4,8 @@
 ///
 /// `Flags<E>` is a structural type, so a set may be a template argument (`RemoteSpan<T, A>`).
 /// An enum opts in to `a | b` with `template <> inline constexpr bool kIsFlag<E> = true;`.
+#include "verbatim/base/language.hpp"
+
 #include <type_traits>
 #include <utility>
 

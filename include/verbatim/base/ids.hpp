@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
 /// \file Numbers with a meaning: no arithmetic, no implicit conversion, no swapped arguments.
+#include "verbatim/base/language.hpp"
+
 #include <cstdint>
 
 namespace verbatim {

@@ -5,6 +5,8 @@
 /// Only control calls log, and each failure is logged once, where it was detected. Destructors
 /// cannot return an error, so they log what they could not tear down. At level debug the log names
 /// every verbs object and every channel that is created or destroyed.
+#include "verbatim/base/language.hpp"
+
 #include <cstdint>
 #include <string_view>
 

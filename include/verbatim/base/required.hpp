@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
 /// \file An option without a default: leaving it out of the options struct does not compile.
+#include "verbatim/base/language.hpp"
+
 #include <concepts>
 #include <type_traits>
 #include <utility>

@@ -4,6 +4,7 @@
 ///
 /// g++ defines __SANITIZE_*, clang has __has_feature; these macros cover both. A program and its
 /// libraries must agree, or sanitizers give false reports.
+#include "verbatim/base/language.hpp"
 
 #if defined(__has_feature)
 #define VERBATIM_HAS_FEATURE(name) __has_feature(name)

@@ -5,6 +5,8 @@
 /// libstdc++ 12 has no `and_then`; early return reads better anyway. Use one per line, as a whole
 /// initialiser or statement: a return from the middle of a braced list would leak the members that
 /// were already made.
+#include "verbatim/base/language.hpp"
+
 #include <expected>
 #include <utility>
 

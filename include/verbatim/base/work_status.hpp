@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
 /// \file How a work request ended, as the device reports it, and what kind of mistake that is.
+#include "verbatim/base/language.hpp"
+
 #include <cstdint>
 #include <string_view>
 

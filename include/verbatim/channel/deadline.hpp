@@ -7,6 +7,8 @@
 /// A duration stays relative, so that the clock is not read unless the call has to wait: the
 /// duration starts at the first poll that finds nothing. A time in the past means now: the call
 /// looks once and does not wait. A time beyond the range of the clock means never.
+#include "verbatim/base/language.hpp"
+
 #include <chrono>
 #include <cstdint>
 #include <limits>

@@ -2,6 +2,8 @@
 #pragma once
 /// \file Why a scope failed: its closure's error, and every failed operation that nobody waited
 /// for.
+#include "verbatim/base/language.hpp"
+
 #include <expected>
 #include <optional>
 #include <source_location>

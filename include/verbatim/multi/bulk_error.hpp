@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
 /// \file Which peers failed, and why.
+#include "verbatim/base/language.hpp"
+
 #include <expected>
 #include <string>
 #include <vector>

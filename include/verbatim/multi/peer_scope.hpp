@@ -14,6 +14,8 @@
 /// Works as channel/scope.hpp says, with the peer before the work. The scope's error lists failures
 /// that nobody waited for, with the peer. Work for one peer keeps its order; there is no order
 /// between peers. A late peer ends only its own channel.
+#include "verbatim/base/language.hpp"
+
 #include <chrono>
 #include <cstddef>
 #include <cstdint>

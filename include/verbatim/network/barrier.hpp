@@ -31,6 +31,8 @@
 ///
 /// Ownership: move-only. Without its node it is `closed`.
 /// Threads:   those of its channels: one at a time.
+#include "verbatim/base/language.hpp"
+
 #include <chrono>
 #include <cstdint>
 #include <expected>

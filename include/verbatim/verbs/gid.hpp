@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
 /// \file A global identifier: the network address of a port, 16 bytes in network order.
+#include "verbatim/base/language.hpp"
+
 #include <array>
 #include <cstdint>
 #include <string>

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
 /// \file A descriptor that a Reactor waits for, besides completions.
+#include "verbatim/base/language.hpp"
+
 #include <cstdint>
 
 namespace verbatim::detail {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
 /// \file A file descriptor that is closed with its owner.
+#include "verbatim/base/language.hpp"
+
 #include <unistd.h>
 
 #include <utility>

@@ -9,6 +9,7 @@
 #include <span>
 
 #include "verbatim/base/dma_model.hpp"
+#include "verbatim/channel/detail/same_build.hpp"
 #include "verbatim/verbs/detail/encode.hpp"
 
 namespace verbatim::detail {

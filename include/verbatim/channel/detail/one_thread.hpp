@@ -8,6 +8,7 @@
 #include <source_location>
 
 #include "verbatim/base/sanitizers.hpp"
+#include "verbatim/channel/detail/same_build.hpp"
 
 namespace verbatim::detail {
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
 /// \file One scope from start to end: runs the closure, waits, and combines both outcomes.
+#include "verbatim/base/language.hpp"
+
 #include <expected>
 #include <source_location>
 #include <type_traits>

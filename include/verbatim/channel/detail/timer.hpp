@@ -2,6 +2,8 @@
 #pragma once
 /// \file A call at a certain time. Embedded in the object that wants it: see
 /// src/channel/timer_heap.hpp.
+#include "verbatim/base/language.hpp"
+
 #include <cstddef>
 #include <cstdint>
 #include <limits>
