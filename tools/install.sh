@@ -13,6 +13,7 @@ bench="valgrind"
 preload="ibverbs-utils perftest libibverbs1 ibverbs-providers binutils infiniband-diags qperf
   ucx-utils openmpi-bin libopenmpi-dev"
 soft_bench="ucx-utils libfabric-bin"  # what ./bench soft compares with
+install="debootstrap dpkg-dev file make pkg-config python3-clang-19"
 mpi="openmpi-bin libopenmpi-dev"      # serves PMIx; ./bench barrier
 docs="mkdocs mkdocs-material doxygen doxygen-awesome-css"
 
@@ -36,11 +37,11 @@ missing_of() {
 wanted=()
 for group in "$@"; do
   case $group in
-    build | clang | vm | bench | preload | soft-bench | mpi | docs)
+    build | clang | vm | bench | preload | soft-bench | mpi | docs | install)
       list=${group//-/_}
       read -r -d '' -a packages <<<"${!list}" || true
       ;;
-    *) die "no group '$group'; groups: build clang vm bench preload soft-bench mpi docs" ;;
+    *) die "no group '$group'; groups: build clang vm bench preload soft-bench mpi docs install" ;;
   esac
   wanted+=("${packages[@]}")
 done

@@ -19,6 +19,7 @@ from clang_tidy import look_at_all
 from cookbook_lane import cookbook
 from docs_lane import check_site
 from gtest_report import FAILED, PASSED, SKIPPED, Case, tail
+from install_lane import install as installing
 from lane import LOGS, Broken, Lane, Skip, stop
 from preload_lane import preload
 
@@ -77,6 +78,7 @@ BUILDS = {
     "examples": [("release", ["examples/all", "servers_tests"])],
     "cli": [("release", ["cli_tests"])],
     "docs": [("release", ["verbatim_cli"])],
+    "install": [("package", ["all"]), ("release", ["verbatim"])],
 }
 PROCESSORS = len(os.sched_getaffinity(0))
 # Each of their tests is a compiler or a program of its own, so several can run at a time.
@@ -355,6 +357,7 @@ LANES = {
     "examples": (examples, ["vm"], 900),
     "cli": (cli, [], 600),
     "docs": (docs, ["docs"], 600),
+    "install": (installing, ["clang", "install"], 1800),
 }
 LONG = [name for name in LANES if name != "style"]  # tidy does what style does
 # What waits comes first: meanwhile the rest is built. Without soak: soft does it for a short time.
@@ -371,7 +374,7 @@ def install(names):
     """Installs what all lanes need, at once. A lane reports what it needs and does not find."""
     groups = sorted({group for name in names for group in LANES[name][1]})
     try:
-        Lane("install", 1800).run(["tools/install.sh", *groups])
+        Lane("packages", 1800).run(["tools/install.sh", *groups])
     except Broken as reason:
         print(f"install: {reason}")
 

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # How a process learns who it is: a part of verbatim_network.
-find_package(PmixHeaders REQUIRED)
 
 target_sources(verbatim_network
   PRIVATE

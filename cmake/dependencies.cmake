@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# Looks for everything that the chosen parts need, and names all that is missing in one message.
+list(APPEND CMAKE_MODULE_PATH "${PROJECT_SOURCE_DIR}/cmake")
+
+set(verbatim_missing "")
+set(verbatim_missing_packages "")
+set(verbatim_could_leave_out "")
+
+# verbatim_needs(found what package [option]): remembers what is not there.
+macro(verbatim_needs found what package)
+  if(NOT ${found})
+    string(APPEND verbatim_missing "\n  ${what} (Debian: ${package})")
+    string(APPEND verbatim_missing_packages " ${package}")
+    if(${ARGC} GREATER 3)
+      list(APPEND verbatim_could_leave_out "-D${ARGV3}=OFF")
+    endif()
+  endif()
+endmacro()
+
+find_package(Threads REQUIRED QUIET)
+# Only the header of libibverbs: the library itself is loaded at run time, where there is one.
+find_package(VerbsHeaders QUIET)
+verbatim_needs(VerbsHeaders_FOUND "<infiniband/verbs.h>" libibverbs-dev)
+find_package(nlohmann_json QUIET)
+verbatim_needs(nlohmann_json_FOUND "nlohmann/json" nlohmann-json3-dev)
+if(VERBATIM_BUILD_NETWORK)
+  find_package(Sodium QUIET)
+  verbatim_needs(Sodium_FOUND "libsodium" libsodium-dev VERBATIM_BUILD_NETWORK)
+  find_path(VERBATIM_ASIO_INCLUDE asio.hpp)
+  mark_as_advanced(VERBATIM_ASIO_INCLUDE)
+  verbatim_needs(VERBATIM_ASIO_INCLUDE "Asio" libasio-dev VERBATIM_BUILD_NETWORK)
+  find_package(PmixHeaders QUIET)
+  verbatim_needs(PmixHeaders_FOUND "<pmix.h>" libpmix-dev VERBATIM_BUILD_NETWORK)
+endif()
+if(VERBATIM_BUILD_CLI)
+  find_package(CLI11 QUIET)
+  verbatim_needs(CLI11_FOUND "CLI11" libcli11-dev VERBATIM_BUILD_CLI)
+  find_package(fmt QUIET)
+  verbatim_needs(fmt_FOUND "{fmt}" libfmt-dev VERBATIM_BUILD_CLI)
+endif()
+
+if(verbatim_missing)
+  set(verbatim_advice "Install them (Debian: apt install${verbatim_missing_packages})")
+  if(verbatim_could_leave_out)
+    list(REMOVE_DUPLICATES verbatim_could_leave_out)
+    list(JOIN verbatim_could_leave_out " " verbatim_could_leave_out)
+    string(APPEND verbatim_advice
+      ", or leave out what needs them: ${verbatim_could_leave_out}")
+  endif()
+  message(FATAL_ERROR "verbatim needs what is not here:${verbatim_missing}\n${verbatim_advice}.")
+endif()
