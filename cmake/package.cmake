@@ -6,7 +6,9 @@ set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME verbatim)
 set(CPACK_PACKAGE_VENDOR "Verbatim contributors")
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "${PROJECT_DESCRIPTION}")
-set(CPACK_PACKAGE_CONTACT "Verbatim contributors <verbatim@localhost>")
+if(NOT CPACK_PACKAGE_CONTACT)  # Whoever hands packages on names himself here.
+  set(CPACK_PACKAGE_CONTACT "Verbatim contributors <verbatim@localhost>")
+endif()
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
 set(CPACK_PACKAGE_DIRECTORY "${PROJECT_BINARY_DIR}/packages")
 set(CPACK_STRIP_FILES ON)
@@ -23,15 +25,18 @@ set(CPACK_COMPONENTS_ALL library dev)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS
   "${PROJECT_BINARY_DIR}" "${PROJECT_BINARY_DIR}/src/network")
 
+set(verbatim_triggers "${PROJECT_BINARY_DIR}/debian/triggers")
+file(WRITE "${verbatim_triggers}" "activate-noawait ldconfig\n")
+
 # verbatim_deb(component package section depends summary more): `depends` on packages of ours.
 function(verbatim_deb component package section depends summary more)
   string(TOUPPER "${component}" name)
-  foreach(pair "PACKAGE_NAME=${package}" "PACKAGE_SECTION=${section}" "PACKAGE_DEPENDS=${depends}")
-    string(REPLACE "=" ";" pair "${pair}")
-    list(POP_FRONT pair key)
-    list(JOIN pair "=" value)
-    set(CPACK_DEBIAN_${name}_${key} "${value}" PARENT_SCOPE)
-  endforeach()
+  set(CPACK_DEBIAN_${name}_PACKAGE_NAME "${package}" PARENT_SCOPE)
+  set(CPACK_DEBIAN_${name}_PACKAGE_SECTION "${section}" PARENT_SCOPE)
+  set(CPACK_DEBIAN_${name}_PACKAGE_DEPENDS "${depends}" PARENT_SCOPE)
+  if(NOT package MATCHES "-dev$")
+    set(CPACK_DEBIAN_${name}_PACKAGE_CONTROL_EXTRA "${verbatim_triggers}" PARENT_SCOPE)
+  endif()
   set(CPACK_COMPONENT_${name}_DESCRIPTION "${summary}\n${more}" PARENT_SCOPE)
   # Debian wants its licence and its history with every package; `cmake --install` leaves them out.
   set(doc "${CMAKE_INSTALL_DATAROOTDIR}/doc/${package}")
@@ -39,19 +44,18 @@ function(verbatim_deb component package section depends summary more)
     COMPONENT ${component} EXCLUDE_FROM_ALL)
   set(history "${PROJECT_BINARY_DIR}/debian/${package}/changelog")
   file(WRITE "${history}" "${package} (${PROJECT_VERSION}) unstable; urgency=medium\n\n"
-    "  * https://keepachangelog.com: see CHANGELOG.md of the sources.\n\n"
+    "  * See CHANGELOG.md of the sources.\n\n"
     " -- ${CPACK_PACKAGE_CONTACT}  Thu, 01 Jan 2026 00:00:00 +0000\n")
-  file(ARCHIVE_CREATE OUTPUT "${history}.gz" PATHS "${history}" FORMAT raw COMPRESSION GZip
-    COMPRESSION_LEVEL 9 MTIME "2026-01-01 00:00:00 UTC")
-  install(FILES "${history}.gz" DESTINATION "${doc}"
-    COMPONENT ${component} EXCLUDE_FROM_ALL)
+  execute_process(COMMAND gzip -9nf "${history}" COMMAND_ERROR_IS_FATAL ANY)
+  install(FILES "${history}.gz" DESTINATION "${doc}" COMPONENT ${component} EXCLUDE_FROM_ALL)
 endfunction()
 
 set(exactly "(= ${PROJECT_VERSION})")
 verbatim_deb(library "libverbatim${release}" libs ""
   "RDMA for C++: shared library"
   "Verbatim runs on InfiniBand and RoCE hardware, on Soft-RoCE, and on the\n\
-software device that it brings along. libibverbs is loaded where it is installed.")
+software device that it brings along. libibverbs is loaded where it is\n\
+installed.")
 verbatim_deb(dev libverbatim-dev libdevel "libverbatim${release} ${exactly}, libibverbs-dev"
   "RDMA for C++: files for developers"
   "Headers, the CMake package verbatim and the pkg-config module verbatim.")
