@@ -89,13 +89,14 @@ def fresh(name, main):
     return folder
 
 
-def with_cmake(lane, folder, consumer, compiler, *options):
+def with_cmake(lane, folder, consumer, compiler, *options, build=None):
     """(problem, what the configuration printed)"""
+    build = build or folder / "build"
     shutil.copy(CONSUMERS / consumer / "CMakeLists.txt", folder)
-    status, said = lane.run(["cmake", "-S", folder, "-B", folder / "build", "-G", "Ninja",
+    status, said = lane.run(["cmake", "-S", folder, "-B", build, "-G", "Ninja",
                              f"-DCMAKE_CXX_COMPILER={compiler}", *options])
     if status == 0:
-        status, output = lane.run(["cmake", "--build", folder / "build", "--target", "program"])
+        status, output = lane.run(["cmake", "--build", build, "--target", "program"])
         said += output if status else ""
     return (said if status else ""), said
 
@@ -162,14 +163,16 @@ def within(lane):
                                ("fetch_content", "g++")):
         name = f"{consumer}, {compiler}"
         folder = fresh(name, text)
+        # Kept, as it is a build of the whole library. As deep as build/package: ccache may see
+        # paths that are relative to where the compiler runs.
+        build = Path(f"build/install-{consumer}-{compiler}").absolute()
         problem, said = with_cmake(lane, folder, consumer, compiler, f"-D{where[consumer]}={ROOT}",
-                                   *flags)
-        problem = problem or problem_with(lane, "README.md", folder / "build/program")
+                                   *flags, build=build)
+        problem = problem or problem_with(lane, "README.md", build / "program")
         lane.check(name, bool(problem), problem)
         noise = [line for line in said.splitlines() if line and not QUIET.match(line)]
         lane.check(f"{name}: no noise", len(noise), "\n".join(noise))
-        status, output = lane.run(["cmake", "--install", folder / "build", "--prefix",
-                                   folder / "installed"])
+        status, output = lane.run(["cmake", "--install", build, "--prefix", folder / "installed"])
         lane.check(f"{name}: installs nothing", status or (folder / "installed").exists(), output)
 
 

@@ -71,6 +71,11 @@ class VerbatimConan(ConanFile):
         CMake(self).install()
         copy(self, "LICENSE-*", self.source_folder, os.path.join(self.package_folder, "licenses"))
 
+    def _of_conan(self, *names):
+        """Those that are packages: a profile may say that the system has one (platform_requires)."""
+        packages = {each.ref.name for each in self.dependencies.host.values()}
+        return [f"{name}::{name}" for name in names if name in packages]
+
     def package_info(self):
         self.cpp_info.set_property("cmake_file_name", "verbatim")
         library = self.cpp_info.components["verbatim"]
@@ -78,11 +83,11 @@ class VerbatimConan(ConanFile):
         library.set_property("pkg_config_name", "verbatim")
         library.libs = ["verbatim"]
         library.system_libs = ["pthread"]
-        library.requires = ["nlohmann_json::nlohmann_json"]
+        library.requires = self._of_conan("nlohmann_json")
         library.defines = ["VERBATIM_CHECKED=1"] if self.options.checked else []
         if self.options.network:
             network = self.cpp_info.components["network"]
             network.set_property("cmake_target_name", "verbatim::network")
             network.set_property("pkg_config_name", "verbatim-network")
             network.libs = ["verbatim_network"]
-            network.requires = ["verbatim", "libsodium::libsodium", "asio::asio"]
+            network.requires = ["verbatim", *self._of_conan("libsodium", "asio")]

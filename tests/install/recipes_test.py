@@ -125,6 +125,9 @@ class Conan(unittest.TestCase):
         recipe.export_sources_folder = ""
         recipe.options = types.SimpleNamespace(**(recipe.default_options | options))
         recipe.cpp_info = Properties()
+        packages = [types.SimpleNamespace(ref=types.SimpleNamespace(name=name))
+                    for name in ("nlohmann_json", "libsodium")]  # Of Asio the system has its own.
+        recipe.dependencies = types.SimpleNamespace(host=dict(enumerate(packages)))
         return recipe, seen
 
     def test_version_and_sources_are_of_this_tree(self):
@@ -154,7 +157,10 @@ class Conan(unittest.TestCase):
             self.assertIn("libibverbs-dev", seen["packages"])
             parts = recipe.cpp_info.components
             self.assertEqual(parts["verbatim"].defines, ["VERBATIM_CHECKED=1"])
+            self.assertEqual(parts["verbatim"].requires, ["nlohmann_json::nlohmann_json"])
             self.assertEqual("network" in parts, network)
+            if network:
+                self.assertEqual(parts["network"].requires, ["verbatim", "libsodium::libsodium"])
             targets = {part.properties["cmake_target_name"] for part in parts.values()}
             self.assertEqual(targets, {"verbatim::verbatim"} | ({"verbatim::network"} if network
                                                                 else set()))
