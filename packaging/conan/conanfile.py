@@ -72,7 +72,7 @@ class VerbatimConan(ConanFile):
         copy(self, "LICENSE-*", self.source_folder, os.path.join(self.package_folder, "licenses"))
 
     def _of_conan(self, *names):
-        """Those that are packages: a profile may say that the system has one (platform_requires)."""
+        """Those that are packages: a profile may say that the system has one."""
         packages = {each.ref.name for each in self.dependencies.host.values()}
         return [f"{name}::{name}" for name in names if name in packages]
 
