@@ -334,14 +334,10 @@ void add_guide(Explanation& to, const ErrorGuide& guide) {
   for (const auto cause : guide.causes()) to.add(cause);
 }
 
-/// The status knows why; what to do then holds for all of them.
 void explain_status(Explanation& to) {
   const ErrorGuide& status = guide_to(status_of(to.error));
-  const ErrorGuide& code = guide_to(Errc::work_failed);
-  add_guide(to, status.causes().empty() ? code : status);
-  to.remedy = status.remedy;
-  if (!to.remedy.empty()) to.remedy += "; then ";
-  to.remedy += code.remedy;
+  add_guide(to, status.causes().empty() ? guide_to(Errc::work_failed) : status);
+  to.remedy = remedy_of(status_of(to.error));
 }
 
 void explain_generally(Explanation& to) {

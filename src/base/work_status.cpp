@@ -137,6 +137,13 @@ std::string_view to_string(WorkStatus status) noexcept { return guide_to(status)
 
 std::string_view hint_of(WorkStatus status) noexcept { return guide_to(status).remedy; }
 
+std::string remedy_of(WorkStatus status) {
+  if (status == WorkStatus::success) return {};
+  std::string remedy{guide_to(status).remedy};
+  if (!remedy.empty()) remedy += "; then ";
+  return remedy += guide_to(Errc::work_failed).remedy;
+}
+
 std::string_view to_string(WorkErrorClass error_class) noexcept {
   switch (error_class) {
     case WorkErrorClass::local_programming: return "local programming error";

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "verbatim/base/error.hpp"
@@ -35,5 +36,9 @@ struct ErrorGuide {
 /// An unknown number (of a newer driver, say) has a guide too, with only a name.
 [[nodiscard]] const ErrorGuide& guide_to(Errc code) noexcept;
 [[nodiscard]] const ErrorGuide& guide_to(WorkStatus status) noexcept;
+
+/// What to do about work that ended so: first what the status asks for, then what all failed work
+/// does. "" for success.
+[[nodiscard]] std::string remedy_of(WorkStatus status);
 
 }  // namespace verbatim

@@ -66,6 +66,16 @@ TEST(ErrorGuide, UnknownNumberHasAnEmptyEntry) {
   EXPECT_EQ(guide_to(static_cast<WorkStatus>(200)).name, "unknown status");
 }
 
+TEST(ErrorGuide, FailedWorkHasTwoThingsToDo) {
+  EXPECT_EQ(remedy_of(WorkStatus::success), "");
+  const std::string both = remedy_of(WorkStatus::remote_aborted);
+  EXPECT_TRUE(both.starts_with("look at the peer; then ")) << both;
+  EXPECT_TRUE(both.ends_with(guide_to(Errc::work_failed).remedy)) << both;
+  // Of one that asks for nothing itself, and of one that nobody knows.
+  EXPECT_EQ(remedy_of(WorkStatus::tag_matching), guide_to(Errc::work_failed).remedy);
+  EXPECT_EQ(remedy_of(static_cast<WorkStatus>(200)), guide_to(Errc::work_failed).remedy);
+}
+
 TEST(ErrorGuide, CausesEndAtTheFirstEmptyOne) {
   EXPECT_EQ((ErrorGuide{"a", "b", "C.", {"one", "two"}}.causes().size()), 2u);
   EXPECT_EQ((ErrorGuide{"a", "b", "C.", {"1", "2", "3", "4"}}.causes().size()), 4u);
