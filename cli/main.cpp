@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "command_line.hpp"
+#include "devices.hpp"
 #include "explain.hpp"
 #include "preload.hpp"
 #ifdef VERBATIM_CLI_RUN
@@ -41,6 +42,7 @@ int main(int count, char** arguments) {
   if (line.has_program) line.program.assign(ours + 1, end);
 
   add_preload(app, line);
+  add_devices(app, line);
   add_explain(app, line);
 #ifdef VERBATIM_CLI_RUN
   add_run(app, line);

@@ -138,6 +138,7 @@ Result<Port> ContextState::query_port(std::uint8_t number) const {
       .lid = Lid{a.lid},
       .active_mtu = mtu_from_code(a.active_mtu).value_or(MaximumTransferUnit::bytes_256),
       .max_mtu = mtu_from_code(a.max_mtu).value_or(MaximumTransferUnit::bytes_256),
+      .rate_mbps = link_rate_mbps(a.active_width, a.active_speed),
       .max_message_bytes = a.max_msg_sz,
       .gid_count = count(a.gid_tbl_len),
       .partition_key_count = a.pkey_tbl_len,

@@ -36,4 +36,20 @@ Result<MaximumTransferUnit> mtu_from_code(unsigned code) noexcept {
   return static_cast<MaximumTransferUnit>(code);
 }
 
+std::uint32_t link_rate_mbps(unsigned width_code, unsigned speed_code) noexcept {
+  struct Row {
+    unsigned code;
+    std::uint32_t value;
+  };
+  static constexpr Row kLanes[] = {{1, 1}, {2, 4}, {4, 8}, {8, 12}, {16, 2}};
+  // SDR, DDR, QDR, FDR10, FDR, EDR, HDR, NDR: what a lane carries, as the kernel rounds it.
+  static constexpr Row kLaneMbps[] = {{1, 2500},   {2, 5000},   {4, 10000},  {8, 10000},
+                                      {16, 14000}, {32, 25000}, {64, 50000}, {128, 100000}};
+  std::uint32_t rate = 0;
+  for (const Row& speed : kLaneMbps)
+    for (const Row& width : kLanes)
+      if (speed.code == speed_code && width.code == width_code) rate = speed.value * width.value;
+  return rate;
+}
+
 }  // namespace verbatim

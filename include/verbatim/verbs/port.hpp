@@ -37,6 +37,9 @@ enum class MaximumTransferUnit : std::uint8_t {
 /// From the wire code, 1 to 5.
 [[nodiscard]] Result<MaximumTransferUnit> mtu_from_code(unsigned code) noexcept;
 
+/// From the verbs' codes of width and speed, in Mbit/s; 0 for a code that is not known.
+[[nodiscard]] std::uint32_t link_rate_mbps(unsigned width_code, unsigned speed_code) noexcept;
+
 struct Port {
   std::uint8_t number = 0;
   PortState state = PortState::nop;
@@ -44,6 +47,7 @@ struct Port {
   Lid lid{};
   MaximumTransferUnit active_mtu = MaximumTransferUnit::bytes_256;
   MaximumTransferUnit max_mtu = MaximumTransferUnit::bytes_256;
+  std::uint32_t rate_mbps = 0;  ///< Of the link; 0: unknown. Software devices make it up.
   std::uint32_t max_message_bytes = 0;
   std::uint32_t gid_count = 0;
   std::uint16_t partition_key_count = 0;

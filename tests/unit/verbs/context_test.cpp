@@ -168,6 +168,8 @@ TEST_F(PortsTest, AreReportedAsTheyAre) {
   knobs.port.lid = 0x1234;
   knobs.port.active_mtu = IBV_MTU_1024;
   knobs.port.max_mtu = IBV_MTU_4096;
+  knobs.port.active_width = 2;
+  knobs.port.active_speed = 64;
   knobs.port.max_msg_sz = 1000;
   knobs.port.gid_tbl_len = 5;
   knobs.port.pkey_tbl_len = 6;
@@ -179,6 +181,7 @@ TEST_F(PortsTest, AreReportedAsTheyAre) {
   EXPECT_EQ(port.lid, Lid{0x1234});
   EXPECT_EQ(port.active_mtu, MaximumTransferUnit::bytes_1024);
   EXPECT_EQ(port.max_mtu, MaximumTransferUnit::bytes_4096);
+  EXPECT_EQ(port.rate_mbps, 200000u);
   EXPECT_EQ(port.max_message_bytes, 1000u);
   EXPECT_EQ(port.gid_count, 5u);
   EXPECT_EQ(port.partition_key_count, 6u);

@@ -63,5 +63,20 @@ TEST(MaximumTransferUnit, RefusesOtherCodes) {
   }
 }
 
+TEST(LinkRate, IsLanesTimesSpeed) {
+  EXPECT_EQ(link_rate_mbps(1, 1), 2500u);      // 1X SDR: what Soft-RoCE says
+  EXPECT_EQ(link_rate_mbps(2, 32), 100000u);   // 4X EDR
+  EXPECT_EQ(link_rate_mbps(2, 128), 400000u);  // 4X NDR
+  EXPECT_EQ(link_rate_mbps(16, 64), 100000u);  // 2X HDR
+  EXPECT_EQ(link_rate_mbps(8, 4), 120000u);    // 12X QDR
+}
+
+TEST(LinkRate, OfUnknownCodesIsZero) {
+  EXPECT_EQ(link_rate_mbps(0, 32), 0u);
+  EXPECT_EQ(link_rate_mbps(2, 0), 0u);
+  EXPECT_EQ(link_rate_mbps(3, 32), 0u);
+  EXPECT_EQ(link_rate_mbps(2, 255), 0u);
+}
+
 }  // namespace
 }  // namespace verbatim
