@@ -6,6 +6,7 @@
 
 #include "command_line.hpp"
 #include "devices.hpp"
+#include "doctor.hpp"
 #include "explain.hpp"
 #include "preload.hpp"
 #ifdef VERBATIM_CLI_RUN
@@ -43,6 +44,7 @@ int main(int count, char** arguments) {
 
   add_preload(app, line);
   add_devices(app, line);
+  add_doctor(app, line);
   add_explain(app, line);
 #ifdef VERBATIM_CLI_RUN
   add_run(app, line);

@@ -25,26 +25,6 @@ std::uint64_t soft_limit(auto resource) noexcept {
   return limit.rlim_cur == RLIM_INFINITY ? kUnlimited : std::uint64_t{limit.rlim_cur};
 }
 
-/// The names in a directory, sorted; nothing if it cannot be read.
-std::optional<std::vector<std::string>> names_in(const std::filesystem::path& directory) {
-  std::error_code failed;
-  std::filesystem::directory_iterator entry{directory, failed};
-  if (failed) return std::nullopt;
-  std::vector<std::string> names;
-  // An increment that fails leads to the end.
-  for (; entry != std::filesystem::directory_iterator{}; entry.increment(failed))
-    names.push_back(entry->path().filename().string());
-  std::ranges::sort(names);
-  return names;
-}
-
-std::string first_line(const std::filesystem::path& path) {
-  std::ifstream file{path};
-  std::string line;
-  std::getline(file, line);
-  return line;
-}
-
 std::optional<std::uint64_t> number_in(std::string_view text, int base) {
   const std::size_t start = text.find_first_not_of(" \t");
   if (start == std::string_view::npos) return std::nullopt;
@@ -53,15 +33,6 @@ std::optional<std::uint64_t> number_in(std::string_view text, int base) {
   const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), value, base);
   if (failed != std::errc{}) return std::nullopt;
   return value;
-}
-
-/// What follows "name:" in a file of such lines.
-std::optional<std::string> proc_text(const std::string& path, const std::string& name) {
-  std::ifstream file{path};
-  const std::string start = name + ':';
-  for (std::string line; std::getline(file, line);)
-    if (line.starts_with(start)) return line.substr(start.size());
-  return std::nullopt;
 }
 
 struct MapsLine {
@@ -94,6 +65,45 @@ System System::current() {
                                              : "/dev/shm/verbatim-" + std::to_string(geteuid())};
 }
 
+std::optional<std::vector<std::string>> names_in(const std::string& directory) {
+  std::error_code failed;
+  std::filesystem::directory_iterator entry{directory, failed};
+  if (failed) return std::nullopt;
+  std::vector<std::string> names;
+  // An increment that fails leads to the end.
+  for (; entry != std::filesystem::directory_iterator{}; entry.increment(failed))
+    names.push_back(entry->path().filename().string());
+  std::ranges::sort(names);
+  return names;
+}
+
+std::string first_line(const std::string& path) {
+  std::ifstream file{path};
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
+
+std::optional<std::string> proc_text(const std::string& path, const std::string& name) {
+  std::ifstream file{path};
+  const std::string start = name + ':';
+  for (std::string line; std::getline(file, line);) {
+    if (!line.starts_with(start)) continue;
+    const std::size_t text = line.find_first_not_of(" \t", start.size());
+    return text == std::string::npos ? std::string{} : line.substr(text);
+  }
+  return std::nullopt;
+}
+
+std::optional<FileState> file_state(const std::string& path) {
+  struct stat found{};
+  if (lstat(path.c_str(), &found) != 0) return std::nullopt;
+  return FileState{.is_directory = S_ISDIR(found.st_mode),
+                   .is_link = S_ISLNK(found.st_mode),
+                   .owner = found.st_uid,
+                   .mode = found.st_mode & 07777u};
+}
+
 std::optional<std::vector<std::string>> device_names(const std::string& root) {
   return names_in(root + "/sys/class/infiniband");
 }
@@ -103,8 +113,8 @@ std::vector<PortLine> port_states(const std::string& root) {
   const std::filesystem::path devices = root + "/sys/class/infiniband";
   for (const auto& device : device_names(root).value_or(std::vector<std::string>{})) {
     const auto ports = devices / device / "ports";
-    for (const auto& port : names_in(ports).value_or(std::vector<std::string>{}))
-      lines.push_back({device, port, first_line(ports / port / "state")});
+    for (const auto& port : names_in(ports.string()).value_or(std::vector<std::string>{}))
+      lines.push_back({device, port, first_line((ports / port / "state").string())});
   }
   return lines;
 }

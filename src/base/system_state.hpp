@@ -25,6 +25,23 @@ struct System {
   [[nodiscard]] static System current();
 };
 
+/// The names in a directory, sorted; nullopt if it cannot be read.
+[[nodiscard]] std::optional<std::vector<std::string>> names_in(const std::string& directory);
+/// The first line of a file, without its end; "" if there is none.
+[[nodiscard]] std::string first_line(const std::string& path);
+/// The text after "name:" and blanks, in a file of such lines.
+[[nodiscard]] std::optional<std::string> proc_text(const std::string& path,
+                                                   const std::string& name);
+
+struct FileState {
+  bool is_directory = false;
+  bool is_link = false;  ///< Then the rest describes the link itself.
+  std::uint32_t owner = 0;
+  unsigned mode = 0;
+};
+/// nullopt if there is no such file.
+[[nodiscard]] std::optional<FileState> file_state(const std::string& path);
+
 /// The entries of /sys/class/infiniband, sorted. Empty without a device; nullopt without the
 /// directory, which means that no RDMA module is loaded.
 [[nodiscard]] std::optional<std::vector<std::string>> device_names(const std::string& root);

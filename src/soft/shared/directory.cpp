@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <bitset>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -121,6 +122,29 @@ void for_each_file(const std::string& path, Visit visit) noexcept {
 }
 
 }  // namespace
+
+DirectoryUse Directory::survey(const std::string& path) noexcept {
+  std::bitset<kProcessSlots> living;
+  std::bitset<kProcessSlots> dead;
+  for_each_file(path, [&](int folder, const char* name, char kind, std::uint32_t slot) {
+    if (kind != 'p' || slot >= kProcessSlots) return true;
+    const int fd = openat(folder, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0) return true;
+    (is_held(fd) ? living : dead).set(slot);
+    ::close(fd);
+    return true;
+  });
+  DirectoryUse use{.living = static_cast<std::uint32_t>(living.count()),
+                   .dead = static_cast<std::uint32_t>(dead.count())};
+  for_each_file(path, [&](int folder, const char* name, char, std::uint32_t slot) {
+    struct stat info{};
+    if (slot < kProcessSlots && dead[slot] &&
+        fstatat(folder, name, &info, AT_SYMLINK_NOFOLLOW) == 0)
+      use.dead_bytes += static_cast<std::uint64_t>(info.st_blocks) * 512;
+    return true;
+  });
+  return use;
+}
 
 Result<Directory> Directory::open() {
   const std::string uid = std::to_string(geteuid());

@@ -86,6 +86,33 @@ TEST(SystemState, ReadsProcValuesByTheWholeName) {
   EXPECT_EQ(proc_value(file, "Absent"), std::nullopt);
 }
 
+TEST(SystemState, ReadsTextOfProcWithoutBlanks) {
+  const test::FakeRoot root;
+  root.write("proc/self/status", "Cpus_allowed_list:\t0-3,8\nEmpty:\n");
+  const std::string file = root.path() + "/proc/self/status";
+  EXPECT_EQ(proc_text(file, "Cpus_allowed_list"), "0-3,8");
+  EXPECT_EQ(proc_text(file, "Empty"), "");
+  EXPECT_EQ(proc_text(file, "Cpus"), std::nullopt);
+  EXPECT_EQ(first_line(file), "Cpus_allowed_list:\t0-3,8");
+  EXPECT_EQ(first_line(root.path() + "/none"), "");
+  EXPECT_EQ(names_in(root.path() + "/proc"), std::vector<std::string>{"self"});
+  EXPECT_EQ(names_in(file), std::nullopt);
+}
+
+TEST(SystemState, TellsWhatAFileIs) {
+  const test::FakeRoot root;
+  root.write("a/file", "", 0640);
+  std::filesystem::create_symlink("file", root.path() + "/a/link");
+  const auto file = file_state(root.path() + "/a/file");
+  ASSERT_TRUE(file);
+  EXPECT_FALSE(file->is_directory || file->is_link);
+  EXPECT_EQ(file->mode, 0640u);
+  EXPECT_EQ(file->owner, geteuid());
+  EXPECT_TRUE(file_state(root.path() + "/a")->is_directory);
+  EXPECT_TRUE(file_state(root.path() + "/a/link")->is_link);
+  EXPECT_EQ(file_state(root.path() + "/b"), std::nullopt);
+}
+
 TEST(SystemState, KnowsWhoMayLockWithoutLimit) {
   const test::FakeRoot root;
   root.write("proc/self/status", "CapEff:\t0000000000004000\n");

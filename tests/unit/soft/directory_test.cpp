@@ -62,6 +62,25 @@ TEST_F(DirectoryTest, StaysIfTheUserMadeIt) {
   EXPECT_TRUE(fs::is_empty(place.path()));
 }
 
+TEST_F(DirectoryTest, SurveyCountsTheLivingAndTheDead) {
+  EXPECT_EQ(Directory::survey(place.path()).living, 0u);  // Not even there.
+  const Directory directory = require(Directory::open());
+  const ClaimedSlot living = require(directory.claim());
+  const ClaimedSlot dying = require(directory.claim());
+  ASSERT_EQ(posix_fallocate(dying.fd, 0, 100 << 10), 0);
+  ::close(dying.fd);  // As the kernel does for a process that is killed.
+  std::ofstream{directory.file('m', dying.slot, 7)} << std::string(50 << 10, 'x');
+  std::ofstream{place.path() + "/notes.txt"} << "somebody else's";
+  const DirectoryUse use = Directory::survey(place.path());
+  EXPECT_EQ(use.living, 1u);
+  EXPECT_EQ(use.dead, 1u);
+  EXPECT_GE(use.dead_bytes, 150u << 10);
+  EXPECT_LT(use.dead_bytes, 200u << 10);
+  EXPECT_TRUE(fs::exists(directory.file('m', dying.slot, 7)));
+  directory.release(living.slot);
+  ::close(living.fd);
+}
+
 TEST_F(DirectoryTest, IsElsewhereWhereAnotherUserSits) {
   if (geteuid() != 0) GTEST_SKIP() << "only root can give a directory away";
   const std::string named = place.path();
