@@ -49,6 +49,7 @@ Severity severity_of_loss(const Snapshot& snapshot, const DeviceReport& device) 
 
 Finding wrong_name(const DevicesReport& all) {
   std::vector<std::string> names;
+  names.reserve(all.devices.size());
   for (const DeviceReport& device : all.devices) names.push_back(device.name);
   return {.id = "device",
           .severity = Severity::error,

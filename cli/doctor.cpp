@@ -5,10 +5,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
+#include <cstdio>
 #include <memory>
 
 #include "checks.hpp"
+#include "doctor_listen.hpp"
 #include "finding.hpp"
+#include "reach.hpp"
 #include "terminal.hpp"
 
 namespace verbatim::cli {
@@ -18,6 +22,10 @@ using Json = nlohmann::ordered_json;
 
 struct DoctorOptions {
   bool json = false;
+  std::string peer{};  ///< Or "".
+  double timeout_s = 2;
+  DoctorListenOptions listen{};
+  CLI::Option* listens = nullptr;
 };
 
 Style style_of(Severity severity) noexcept {
@@ -57,16 +65,43 @@ void print_json(const Findings& findings) {
   fmt::print("{}\n", all.dump(2, ' ', false, Json::error_handler_t::replace));
 }
 
+/// On standard error, and only where somebody looks: what is being waited for.
+void announce(const DoctorOptions& options) {
+  if (const Terminal terminal{STDERR_FILENO}; terminal.is_live() && !options.peer.empty())
+    fmt::print(stderr, "testing each pair of addresses with {} …\n", with_port(options.peer));
+}
+
 int examine(const DoctorOptions& options) {
-  const Findings findings = check_everything(take_snapshot());
-  if (options.json) {
-    print_json(findings);
-  } else {
-    const Terminal terminal{STDOUT_FILENO};
-    for (const Finding& finding : findings) print_finding(terminal, finding);
-    print_summary(findings);
+  const Terminal terminal{STDOUT_FILENO};
+  Findings all;
+  const auto tell = [&](const Finding& finding) {
+    if (!options.json) {
+      print_finding(terminal, finding);
+      std::fflush(stdout);
+    }
+    all.push_back(finding);
+  };
+  const Snapshot snapshot = take_snapshot();
+  std::ranges::for_each(check_everything(snapshot), tell);
+  if (!options.peer.empty()) {
+    announce(options);
+    reach(options.peer, usable_candidates(snapshot.devices), options.listen.reach, tell);
   }
-  return has_error(findings) ? kBad : kGood;
+  if (options.json)
+    print_json(all);
+  else
+    print_summary(all);
+  return has_error(all) ? kBad : kGood;
+}
+
+int run_doctor(DoctorOptions& options) {
+  const auto timeout = std::chrono::duration<double>{options.timeout_s};
+  options.listen.reach.pair_timeout = std::chrono::duration_cast<std::chrono::nanoseconds>(timeout);
+  if (options.listens->count() == 0) return examine(options);
+  // The value may be left out.
+  if (options.listen.address.empty()) options.listen.address = "127.0.0.1";
+  options.listen.json = options.json;
+  return listen_and_serve(options.listen);
 }
 
 }  // namespace
@@ -75,9 +110,32 @@ void add_doctor(CLI::App& app, CommandLine& line) {
   auto options = std::make_shared<DoctorOptions>();
   CLI::App& command =
       *app.add_subcommand("doctor", "Find out what is wrong with RDMA here, and what fixes it");
-  command.add_flag("--json", options->json, "Print JSON");
-  command.footer("Status 1 if a finding is an error.");
-  command.callback([options, &line] { line.status = examine(*options); });
+  CLI::Option* const peer = command.add_option(
+      "PEER", options->peer,
+      fmt::format("HOST[:PORT] of a doctor that listens: each pair of addresses is tested with it "
+                  "(default port: {})",
+                  kDoctorPort));
+  DoctorListenOptions& listen = options->listen;
+  options->listens = command
+                         .add_option("--listen", listen.address,
+                                     "Answer doctors that name this machine as their PEER; at "
+                                     "this address (default: 127.0.0.1, 0.0.0.0 for all)")
+                         ->expected(0, 1)
+                         ->excludes(peer);
+  command
+      .add_option("--port", listen.port,
+                  fmt::format("Where to listen (default: {}, 0 for any that is free)", kDoctorPort))
+      ->check(CLI::Range(0, 65535))
+      ->needs(options->listens);
+  command.add_option("--clients", listen.clients, "Listen until so many were served")
+      ->check(CLI::Range(1, 1000000))
+      ->needs(options->listens);
+  command
+      .add_option("--timeout", options->timeout_s, "Seconds for a pair of addresses (default: 2)")
+      ->check(CLI::Range(0.1, 600.0));
+  command.add_flag("--json", options->json, "Print JSON; of --listen, an object in each line");
+  command.footer("Status 1 if a finding is an error; with PEER also if no pair works.");
+  command.callback([options, &line] { line.status = run_doctor(*options); });
 }
 
 }  // namespace verbatim::cli

@@ -2,15 +2,17 @@
 // Goal: whatever breaks a program, `verbatim doctor` names the cause, with the value and the
 //       command that fixes it.
 // Method: the program itself, on a machine that was broken in that way.
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <signal.h>
 #include <sys/mount.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <fstream>
 
+#include "soft/shared/directory.hpp"
 #include "support/fake_root.hpp"
 #include "verbatim_program.hpp"
 
@@ -141,6 +143,23 @@ TEST_F(DoctorTest, NamesAWrongSetting) {
   set_mode(0700);
   expect_error(examine({variable(), "VERBATIM_SOFT_LINK=token-ring"}), "soft.settings",
                "VERBATIM_SOFT_LINK=token-ring", "unset VERBATIM_SOFT_LINK");
+}
+
+TEST_F(DoctorTest, SeesWhatAKilledProgramLeft) {
+  set_mode(0700);
+  setenv("VERBATIM_SOFT_DIR", directory().c_str(), 1);
+  const auto opened = engine::Directory::open();
+  unsetenv("VERBATIM_SOFT_DIR");
+  ASSERT_TRUE(opened);
+  const auto claimed = opened->claim();
+  ASSERT_TRUE(claimed);
+  ASSERT_EQ(posix_fallocate(claimed->fd, 0, 100 << 10), 0);
+  close(claimed->fd);  // As the kernel does for a process that is killed.
+  const auto outcome = examine({variable()});
+  EXPECT_EQ(outcome.status, 0) << outcome.output;
+  EXPECT_THAT(finding(outcome, "soft.leftovers")["value"].get<std::string>(),
+              HasSubstr("1 that was killed left 100 KiB"));
+  EXPECT_TRUE(std::filesystem::is_empty(directory()));  // As the finding says: looking removes it.
 }
 
 TEST_F(DoctorTest, RefusesAWrongFlag) {
