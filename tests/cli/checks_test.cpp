@@ -297,7 +297,7 @@ TEST_F(ChecksTest, AFullFileSystemIsAnError) {
 }
 
 TEST_F(ChecksTest, AFullFileSystemElsewhereIsLeft) {
-  snapshot.system.soft_directory = "/home/me/soft";
+  snapshot.system.soft_directory = "/srv/soft";
   snapshot.soft_space = detail::Space{.free = 0, .total = 64 << 20};
   EXPECT_THAT(check_soft_space(snapshot),
               ElementsAre(found(Severity::error, "0 bytes", "export VERBATIM_SOFT_DIR=/dev/shm")));
