@@ -20,7 +20,7 @@ set(reactor async_scope await close detail/frame_pool detail/pool_awaiter pool r
 # Not in verbatim.hpp: each needs another library.
 set(integration asio detail/asio_loop detail/asio_operation)
 set(multi bulk_error detail/bulk detail/peer_list multi_channel peer peer_scope pending_bulk)
-set(soft fault_plan soft_device)
+set(soft fault_plan inspect soft_device)
 
 set(include_dir "${PROJECT_SOURCE_DIR}/include")
 set(headers "${include_dir}/verbatim/verbatim.hpp")

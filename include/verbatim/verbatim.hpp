@@ -47,6 +47,7 @@
 #include "verbatim/reactor/task.hpp"
 #include "verbatim/reactor/when_all.hpp"
 #include "verbatim/soft/fault_plan.hpp"
+#include "verbatim/soft/inspect.hpp"
 #include "verbatim/soft/soft_device.hpp"
 #include "verbatim/verbs/access.hpp"
 #include "verbatim/verbs/address_handle.hpp"

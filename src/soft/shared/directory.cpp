@@ -121,6 +121,19 @@ void for_each_file(const std::string& path, Visit visit) noexcept {
   closedir(all);
 }
 
+DirectoryPlaces usual_places() {
+  const std::string uid = std::to_string(geteuid());
+  const std::string home = "/run/user/" + uid;
+  return {"/dev/shm/verbatim-" + uid, home, home + "/verbatim"};
+}
+
+std::string path_among(const DirectoryPlaces& places) {
+  const char* const named = environment("VERBATIM_SOFT_DIR");
+  if (named != nullptr) return named;
+  const bool has_second = is_squatted(places.first) && is_private_to_us(places.second_parent);
+  return has_second ? places.second : places.first;
+}
+
 }  // namespace
 
 DirectoryUse Directory::survey(const std::string& path) noexcept {
@@ -146,17 +159,12 @@ DirectoryUse Directory::survey(const std::string& path) noexcept {
   return use;
 }
 
-Result<Directory> Directory::open() {
-  const std::string uid = std::to_string(geteuid());
-  const std::string home = "/run/user/" + uid;
-  return open_at({"/dev/shm/verbatim-" + uid, home, home + "/verbatim"});
-}
+Result<Directory> Directory::open() { return open_at(usual_places()); }
+
+std::string Directory::usual_path() { return path_among(usual_places()); }
 
 Result<Directory> Directory::open_at(const DirectoryPlaces& places) {
-  const char* const named = environment("VERBATIM_SOFT_DIR");
-  std::string path = named != nullptr ? named : places.first;
-  if (named == nullptr && is_squatted(path) && is_private_to_us(places.second_parent))
-    path = places.second;
+  std::string path = path_among(places);
   const auto info = settle_at(path);
   if (!info) return std::unexpected(info.error());
   // The directory's identity, mixed so that it looks like no real fabric's id.

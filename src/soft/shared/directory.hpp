@@ -58,6 +58,9 @@ class Directory {
   /// Like open(), but at other places than the default ones: for tests.
   [[nodiscard]] static Result<Directory> open_at(const DirectoryPlaces& places);
 
+  /// Where open() looks; nothing is made, and nothing need be there.
+  [[nodiscard]] static std::string usual_path();
+
   /// Takes the lowest free slot; a dead owner's files are removed first.
   [[nodiscard]] Result<ClaimedSlot> claim() const;
   /// Removes the slot's files; the last process to exit also removes those of the dead. The
