@@ -4,14 +4,18 @@
 #include <string>
 #include <string_view>
 
+#include "bench.hpp"
 #include "command_line.hpp"
+#include "demo.hpp"
 #include "devices.hpp"
 #include "doctor.hpp"
 #include "explain.hpp"
+#include "ping.hpp"
 #include "preload.hpp"
 #ifdef VERBATIM_CLI_RUN
 #include "run.hpp"
 #endif
+#include "top.hpp"
 
 namespace {
 
@@ -42,6 +46,9 @@ int main(int count, char** arguments) {
   line.has_program = ours != end;
   if (line.has_program) line.program.assign(ours + 1, end);
 
+  add_bench(app, line);
+  add_demo(app, line);
+  add_ping(app, line);
   add_preload(app, line);
   add_devices(app, line);
   add_doctor(app, line);
@@ -49,6 +56,7 @@ int main(int count, char** arguments) {
 #ifdef VERBATIM_CLI_RUN
   add_run(app, line);
 #endif
+  add_top(app, line);
 
   try {
     app.parse(static_cast<int>(ours - arguments), arguments);

@@ -16,6 +16,7 @@ soft_bench="ucx-utils libfabric-bin"  # what ./bench soft compares with
 install="debootstrap dpkg-dev file make pkg-config python3-clang-19"
 mpi="openmpi-bin libopenmpi-dev"      # serves PMIx; ./bench barrier
 docs="mkdocs mkdocs-material doxygen doxygen-awesome-css"
+cli="perftest"                        # verbatim bench --against perftest
 
 die() {
   echo "install.sh: $*" >&2
@@ -37,11 +38,11 @@ missing_of() {
 wanted=()
 for group in "$@"; do
   case $group in
-    build | clang | vm | bench | preload | soft-bench | mpi | docs | install)
+    build | clang | vm | bench | preload | soft-bench | mpi | docs | install | cli)
       list=${group//-/_}
       read -r -d '' -a packages <<<"${!list}" || true
       ;;
-    *) die "no group '$group'; groups: build clang vm bench preload soft-bench mpi docs install" ;;
+    *) die "no group '$group'; groups: build clang vm bench preload soft-bench mpi docs install cli" ;;
   esac
   wanted+=("${packages[@]}")
 done

@@ -355,13 +355,13 @@ LANES = {
     "rxe": (rxe, ["vm"], 1800),
     "network": (network, ["clang", "mpi", "vm"], 1800),
     "examples": (examples, ["vm"], 900),
-    "cli": (cli, [], 600),
+    "cli": (cli, ["cli"], 600),
     "docs": (docs, ["docs"], 600),
     "install": (installing, ["clang", "install"], 1800),
 }
 LONG = [name for name in LANES if name != "style"]  # tidy does what style does
 # What waits comes first: meanwhile the rest is built. Without soak: soft does it for a short time.
-FIRST = ["soft", "preload", "rxe", "network", "examples", "cli"]
+FIRST = ["soft", "preload", "cookbook", "rxe", "network", "examples", "cli", "docs", "install"]
 ALL = FIRST + [name for name in LONG if name not in (*FIRST, "soak")]
 QUICK = ["style", "unit"]
 
