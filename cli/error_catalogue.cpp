@@ -195,12 +195,13 @@ std::vector<std::string> near_names(std::string_view word) {
   std::vector<std::pair<std::size_t, std::string>> ranked;
   for (const ErrorEntry& entry : error_catalogue()) {
     for (const std::string& known : {entry.code, entry.alias}) {
+      if (known.starts_with("Errc::")) continue;  // The code itself, once more.
       const std::string spelt = simplified(known);
       const std::size_t apart = name.size() > 2 && spelt.contains(name) ? 1 : distance(name, spelt);
       if (apart <= std::max<std::size_t>(2, name.size() / 3)) ranked.emplace_back(apart, known);
     }
   }
-  std::ranges::stable_sort(ranked, {}, [](const auto& pair) { return pair.first; });
+  std::ranges::sort(ranked);
   std::vector<std::string> names;
   for (auto& [apart, known] : ranked)
     if (names.size() < 3 && std::ranges::none_of(names, [&](const std::string& other) {

@@ -13,7 +13,7 @@ option(VERBATIM_INSTALL "Add install rules" ${PROJECT_IS_TOP_LEVEL})
 option(VERBATIM_WERROR "Treat warnings in our own code as errors" OFF)
 # Public, because the checks are in headers: the library and its users must agree about them.
 option(VERBATIM_CHECKED "Define VERBATIM_CHECKED=1: extra checks on the data path" OFF)
-# For whoever links the library: docs/safety.md says what these warnings find.
+# For whoever links the library: manual/safety.md says what these warnings find.
 option(VERBATIM_WARNINGS_FOR_USERS "Users of the target get warnings about dangling buffers" OFF)
 option(VERBATIM_STRICT_LINEAR "For clang -Wconsumed, a forgotten Pending is an error" OFF)
 # A third of the time of a build. Not for g++, which then warns of what is in system headers, and

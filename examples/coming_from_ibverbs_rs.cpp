@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Code of docs/coming_from/ibverbs_rs.md: what a user of that crate writes, in C++.
+// Code of manual/coming_from/ibverbs_rs.md: what a user of that crate writes, in C++.
 #include <verbatim/verbatim.hpp>
 
 #include <array>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Code of docs/coming_from/raw_verbs.md: a list of requests with one signal, and raw handles.
+// Code of manual/coming_from/raw_verbs.md: a list of requests with one signal, and raw handles.
 #include <verbatim/verbatim.hpp>
 
 #include <array>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Code of docs/coming_from/rdmapp.md: coroutines that send, receive, write and read.
+// Code of manual/coming_from/rdmapp.md: coroutines that send, receive, write and read.
 #include <verbatim/verbatim.hpp>
 
 #include <cstdio>

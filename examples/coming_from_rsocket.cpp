@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Code of docs/coming_from/rsocket.md: a stream of bytes over a channel, in a few lines.
+// Code of manual/coming_from/rsocket.md: a stream of bytes over a channel, in a few lines.
 #include <verbatim/verbatim.hpp>
 
 #include <algorithm>

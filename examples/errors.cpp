@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Code of docs/guide/base.md and docs/guide/provider.md: errors as values, the log, contracts,
+// Code of manual/guide/base.md and manual/guide/provider.md: errors as values, the log, contracts,
 // and a fault that the software device makes on request.
 #include <verbatim/verbatim.hpp>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The program of docs/tutorial.md: a server that reverses words, and clients with good and bad
+// The program of manual/tutorial.md: a server that reverses words, and clients with good and bad
 // manners. `tutorial listen` in one terminal; `tutorial dial hello`, `tutorial wait` or `tutorial
 // crash` in another. Without arguments it does all of that by itself.
 #include <sys/wait.h>

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""The lane `cookbook`: the C programs of docs/cookbook, on the software device.
+"""The lane `cookbook`: the C programs of manual/cookbook, on the software device.
 
 In a page, `<!-- output -->` and `<!-- /output -->` enclose a block that begins with a command,
 `$ [VARIABLE=VALUE]... verbatim preload -- ./NAME`; the rest is what tests/cookbook/NAME.c prints
@@ -17,7 +17,7 @@ from pathlib import Path
 from gtest_report import FAILED, PASSED, Case
 from programs import BUILD, PRELOAD, Tests, environment
 
-PAGES, SOURCES = Path("docs/cookbook"), Path("tests/cookbook")
+PAGES, SOURCES = Path("manual/cookbook"), Path("tests/cookbook")
 LIMIT_S = 20  # for one program; most take milliseconds
 AT_ONCE = 4  # most of their time is waiting
 BLOCK = re.compile(r"(<!-- output -->\n```console\n"
@@ -69,7 +69,7 @@ def surroundings(settings):
 
 
 def cookbook(lane):
-    """The C programs of `docs/cookbook`, each with a classic bug, on `soft0` through LD_PRELOAD:
+    """The C programs of `manual/cookbook`, each with a classic bug, on `soft0` through LD_PRELOAD:
     each prints what its page says."""
     lane.build("release", "cookbook_programs")
     tests, pages = Tests(lane), read_pages()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""The lane `docs`: the site is built as ./doc builds it, and looked through."""
+"""The lane `docs`: the site is built as ./docs builds it, and looked through."""
 import sys
 
 from gtest_report import SKIPPED, Case
@@ -13,7 +13,7 @@ def check_site(lane):
         return lane.run([sys.executable, *command])
 
     lane.check("code in the docs is that of the examples", *python("tools/snippets.py"))
-    lane.check("docs/errors.md is the library's table", *python("tools/errors_page.py", PROGRAM))
+    lane.check("manual/errors.md is the library's table", *python("tools/errors_page.py", PROGRAM))
     status, output = python("tools/make_site.py")
     lane.check("the site builds without a warning", status, output)
     if status != 0:

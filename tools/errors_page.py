@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""docs/errors.md: every error code and every status, from the table that explain() speaks from.
+"""manual/errors.md: every error code and every status, from the table that explain() speaks from.
 
     tools/errors_page.py VERBATIM            exit status 1 if the page says something else
     tools/errors_page.py VERBATIM --write    writes it
@@ -13,7 +13,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-PAGE = Path(__file__).resolve().parent.parent / "docs/errors.md"
+PAGE = Path(__file__).resolve().parent.parent / "manual/errors.md"
 BEGIN = """# Errors
 
 Every error code, every completion status, and the errno values behind them: what each means, what

@@ -22,7 +22,7 @@ RELEASE = re.search(r"\bVERSION (\d+\.\d+)", (ROOT / "CMakeLists.txt").read_text
 PUBLIC, PRIVATE = f"VERBATIM_{RELEASE}", f"VERBATIM_PRIVATE_{RELEASE}"
 # library: (folders of its public headers, where its objects are, whose objects also link it)
 LAYERS = ["base", "provider", "verbs", "channel", "reactor", "integration", "multi", "soft"]
-CLI = "cli/CMakeFiles/verbatim_cli.dir"
+CLI = "cli"
 NETWORK = "src/network/CMakeFiles/verbatim_network.dir"
 LIBRARIES = {
     "verbatim": (LAYERS, "CMakeFiles/verbatim.dir", [NETWORK, CLI]),

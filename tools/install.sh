@@ -42,7 +42,9 @@ for group in "$@"; do
       list=${group//-/_}
       read -r -d '' -a packages <<<"${!list}" || true
       ;;
-    *) die "no group '$group'; groups: build clang vm bench preload soft-bench mpi docs install cli" ;;
+    *)
+      die "no group '$group'; groups: build clang vm bench preload soft-bench mpi docs install cli"
+      ;;
   esac
   wanted+=("${packages[@]}")
 done

@@ -44,8 +44,8 @@ def program_of(page):
 def programs():
     """{name: text} of what is built in every way."""
     found = {"README.md": program_of("README.md")}
-    if (ROOT / "docs/tutorial.md").exists():
-        found["docs/tutorial.md"] = program_of("docs/tutorial.md")
+    if (ROOT / "manual/tutorial.md").exists():
+        found["manual/tutorial.md"] = program_of("manual/tutorial.md")
     return found
 
 
@@ -291,7 +291,7 @@ def defaults(lane):
 
 def documented(lane):
     """The lines of the guide are those of the consumers above."""
-    page = (ROOT / "docs/guide/installing.md").read_text()
+    page = (ROOT / "manual/guide/installing.md").read_text()
     for file in sorted(CONSUMERS.glob("*/CMakeLists.txt")):
         lines = [line for line in file.read_text().splitlines()
                  if line and not line.startswith(("#", "set(VERBATIM_FOLDER"))]

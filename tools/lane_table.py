@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""The table of lanes in docs/testing.md: it is what lanes.py says of them.
+"""The table of lanes in manual/testing.md: it is what lanes.py says of them.
 
     tools/lane_table.py            exit status 1 if the page says something else
     tools/lane_table.py --write    writes it
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import lanes
 
-PAGE = Path("docs/testing.md")
+PAGE = Path("manual/testing.md")
 TABLE = re.compile(r"\| lane \| what it runs \|\n(?:\|.*\n)+")
 
 

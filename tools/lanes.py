@@ -54,7 +54,7 @@ def in_guest(lane, out, *command):
 
 
 # ---- Lanes ---------------------------------------------------------------------------------------
-# The docstrings are the table of docs/testing.md: tools/lane_table.py --write.
+# The docstrings are the table of manual/testing.md: tools/lane_table.py --write.
 
 UNIT_TESTS = ["unit_tests", "channel_tests", "soft_tests", "model_off_tests", "misuse_tests",
               "misuse_channel_tests"]
@@ -280,7 +280,7 @@ def cli(lane):
 
 
 def docs(lane):
-    """The site of `./doc`: no warning, every link and anchor, code and errors as in the sources,
+    """The site of `./docs`: no warning, every link and anchor, code and errors as in the sources,
     nothing loaded from elsewhere; where there is Chromium, pages as wide as a phone and a desk."""
     build(lane)
     check_site(lane)

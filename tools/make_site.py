@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Builds the site of the docs: build/site. Use it through ./doc.
+"""Builds the site of the docs: build/site. Use it through ./docs.
 
-The pages are those of docs/, as GitHub shows them. They are staged in build/site_pages first, where
-a link that leaves docs/ (to an example, a header, CONTRIBUTING.md) becomes a link to a copy in the
-site. MkDocs makes the pages, Doxygen the reference of the headers; a warning is a failure.
+The pages are those of manual/, as GitHub shows them. They are staged in build/site_pages first,
+where a link that leaves manual/ (to an example, a header, CONTRIBUTING.md) becomes a link to a copy
+in the site. MkDocs makes the pages, Doxygen the reference of the headers; a warning is a failure.
 """
 import json
 import os
@@ -83,7 +83,7 @@ class Problem(Exception):
 
 def pages():
     """{path in the site: path in the repository} of all pages that somebody wrote."""
-    docs = {str(path.relative_to("docs")): path for path in sorted(Path("docs").rglob("*.md"))}
+    docs = {str(path.relative_to("manual")): path for path in sorted(Path("manual").rglob("*.md"))}
     return docs | {name: Path(path) for path, name in TOP_PAGES.items()
                    if name not in docs and path != "README.md"}
 
@@ -92,7 +92,7 @@ class Stage:
     """Copies pages, and what they link to."""
 
     def __init__(self):
-        self.sources = set()  # files and folders outside of docs/ that a page names
+        self.sources = set()  # files and folders outside of manual/ that a page names
         self.pages = pages()
         self.place = {path: name for name, path in self.pages.items()}
 
@@ -110,9 +110,9 @@ class Stage:
         file, hash_, anchor = link.partition("#")
         file = Path(os.path.normpath(path.parent / file))
         here = Path(name).parent
-        if file.suffix in PICTURES and file.is_relative_to("docs"):
-            return os.path.relpath(file.relative_to("docs"), here)
-        if file == Path("README.md") or file == Path("docs"):
+        if file.suffix in PICTURES and file.is_relative_to("manual"):
+            return os.path.relpath(file.relative_to("manual"), here)
+        if file == Path("README.md") or file == Path("manual"):
             return os.path.relpath("index.md", here)
         if file in self.place:
             return os.path.relpath(self.place[file], here) + hash_ + anchor
@@ -144,8 +144,8 @@ class Stage:
         for name, path in self.pages.items():
             self.page(name, path)
         self.write("reference.md", REFERENCE)
-        for picture in (each for each in Path("docs").rglob("*") if each.suffix in PICTURES):
-            out = PAGES / picture.relative_to("docs")
+        for picture in (each for each in Path("manual").rglob("*") if each.suffix in PICTURES):
+            out = PAGES / picture.relative_to("manual")
             out.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(picture, out)
         shutil.copy("tools/site_parts/site.css", PAGES)

@@ -36,7 +36,7 @@ def refreshed(text: str) -> str:
 def stale(write: bool = False) -> list[str]:
     """The documents whose snippets differ from the examples."""
     documents = []
-    for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]:
+    for path in [*ROOT.glob("*.md"), *ROOT.glob("manual/**/*.md")]:
         text = path.read_text()
         if (fresh := refreshed(text)) != text:
             documents.append(str(path.relative_to(ROOT)))

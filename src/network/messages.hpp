@@ -4,7 +4,7 @@
 ///
 /// Decoders trust nothing: they never read beyond the body, make no allocation that the body's own
 /// length does not justify, and treat bytes after the last field as `malformed`.
-/// docs/network_protocol.md has the same as a table.
+/// manual/network_protocol.md has the same as a table.
 #include <cstddef>
 #include <cstdint>
 #include <span>

@@ -9,7 +9,7 @@
 ///     // EXPECT msan: the name of the case in cases/ that stands for it
 ///
 /// `<post>` there is the place of the line of the case that ends with `// <post>`. Which checker
-/// notices at all is told by the table in docs/safety.md: see channel_misuse_test.cpp.
+/// notices at all is told by the table in manual/safety.md: see channel_misuse_test.cpp.
 #include <cstdio>
 #include <cstdlib>
 #include <string>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: the table "Who notices what" of docs/safety.md cannot lie, neither way.
+// Goal: the table "Who notices what" of manual/safety.md cannot lie, neither way.
 // Method: it is read from the document. Each case of channel/ is run in a process of its own under
 //         the checker of this build: where the table says yes, it ends with the report that the
 //         case asks for; elsewhere it survives, and nobody says a word. That a compiler refuses a

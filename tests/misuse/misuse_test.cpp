@@ -148,7 +148,7 @@ TEST(MisuseTable, EveryCaseIsInTheTable) {
 }
 
 /// MemorySanitizer would need a standard library built for it to run a channel. A case of this
-/// table stands for each yes in its column of docs/safety.md.
+/// table stands for each yes in its column of manual/safety.md.
 TEST(MisuseTable, StandsForMemorySanitizerInTheTableOfChannels) {
   for (const SafetyRow& row : read_safety_table(VERBATIM_SAFETY_DOCUMENT)) {
     bool shown = false;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file The table of docs/safety.md that says who notices which misuse, read from the document.
+/// \file The table of manual/safety.md that says who notices which misuse, read from the document.
 #include <map>
 #include <string>
 #include <vector>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The code of docs/guide/barriers.md.
+// The code of manual/guide/barriers.md.
 #include <gtest/gtest.h>
 
 #include <atomic>

@@ -33,12 +33,12 @@ class Staging(Tree):
     def setUp(self):
         super().setUp()
         self.write(README_dot_md="# Read me\n", CONTRIBUTING_dot_md="# Rules\n",
-                   CHANGELOG_dot_md="# Changes\n", docs__index_dot_md="# Home\n",
-                   docs__guide__channel_dot_md="# Channel\n", examples__a_dot_cpp="int a;\n",
+                   CHANGELOG_dot_md="# Changes\n", manual__index_dot_md="# Home\n",
+                   manual__guide__channel_dot_md="# Channel\n", examples__a_dot_cpp="int a;\n",
                    tools__site_parts__site_dot_css="")
 
     def staged(self, text, name="guide/channel.md"):
-        Path("docs", name).write_text(text)
+        Path("manual", name).write_text(text)
         stage = make_site.Stage()
         sources = stage.all()
         return (make_site.PAGES / name).read_text(), sources
@@ -71,7 +71,7 @@ class Staging(Tree):
         self.assertEqual(self.staged("<!-- snippet: a b -->\ntext\n")[0], "text\n")
 
     def test_page_that_the_nav_does_not_name_is_a_problem(self):
-        self.write(docs__lost_dot_md="# Lost\n")
+        self.write(manual__lost_dot_md="# Lost\n")
         sources = make_site.Stage().all()
         with self.assertRaisesRegex(make_site.Problem, "does not name lost.md"):
             make_site.configuration(sources)
@@ -81,8 +81,8 @@ class Staging(Tree):
         self.assertIn({"Guides": [{"Channel": "guide/channel.md"}]}, nav)
 
     def test_folder_in_the_nav_is_all_of_its_pages(self):
-        self.write(docs__cookbook__index_dot_md="# All\n",
-                   docs__cookbook__a_dot_md="# Cookbook: `a` bug\n")
+        self.write(manual__cookbook__index_dot_md="# All\n",
+                   manual__cookbook__a_dot_md="# Cookbook: `a` bug\n")
         nav = make_site.configuration(make_site.Stage().all())["nav"]
         self.assertIn({"Cookbook": [{"All": "cookbook/index.md"}, {"A bug": "cookbook/a.md"}]}, nav)
 

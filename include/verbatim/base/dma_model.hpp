@@ -5,8 +5,8 @@
 /// A checker sees what the processor does with memory, never what the device does. To it, a receive
 /// buffer changes by magic, and writing to a send buffer in flight is harmless. The code that posts
 /// work calls posted() before the device gets it, and completed() after it has polled the
-/// completion. In between, the model tells the checkers what the device does. docs/safety.md lists
-/// what each build finds.
+/// completion. In between, the model tells the checkers what the device does. manual/safety.md
+/// lists what each build finds.
 ///
 /// If no checker is compiled in, kModelled is false, the types are empty and the functions do
 /// nothing. A program and the library must agree about that, as they must about sanitizers.

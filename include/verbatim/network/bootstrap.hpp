@@ -2,7 +2,7 @@
 #pragma once
 /// \file How a process learns which rank of a job it is, and where the job's coordinator listens.
 ///
-/// There are four ways; docs/guide/starting.md has a section for each. All of them give the same
+/// There are four ways; manual/guide/starting.md has a section for each. All of them give the same
 /// kind of Identity. From there on everything is the same: Exchanger::join(identity), or
 /// Node::join. Any thread; pmix() only one at a time.
 #include <optional>

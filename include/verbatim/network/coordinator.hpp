@@ -5,7 +5,7 @@
 ///
 /// It collects and distributes members, records, offers and losses. All decisions come from here,
 /// in one order. A client that does not belong to the job (no secret, another job, garbage,
-/// silence) is dropped and logged; it learns nothing and delays nobody. docs/network_protocol.md
+/// silence) is dropped and logged; it learns nothing and delays nobody. manual/network_protocol.md
 /// describes the wire.
 #include <chrono>
 #include <cstdint>
