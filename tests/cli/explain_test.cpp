@@ -21,7 +21,7 @@ TEST(Explain, SaysMeaningCausesAndRemedy) {
   EXPECT_THAT(outcome.errors, IsEmpty());
   EXPECT_THAT(outcome.output, StartsWith("peer_lost (code 19): peer lost\n"));
   EXPECT_THAT(outcome.output, HasSubstr("\n  - the peer's process ended or was killed\n"));
-  EXPECT_THAT(outcome.output, HasSubstr("\n  what to do: look at the peer's program"));
+  EXPECT_THAT(outcome.output, HasSubstr("\n  what to do: check the peer's program"));
 }
 
 TEST(Explain, TakesSeveralAndBothMeaningsOfANumber) {
