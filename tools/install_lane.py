@@ -323,6 +323,17 @@ def pack(lane):
     return found
 
 
+# What stops a program in a bare root: (name, how it comes about, what the doctor must say of it).
+# A closed port needs a device that has one: tests/cli, and the virtual machine.
+BROKEN = [
+    ("a device that there is not", "export VERBATIM_DEVICE=mlx9", "VERBATIM_DEVICE=mlx9"),
+    ("a full /dev/shm", "mount -t tmpfs -o size=64k full /dev/shm; "
+     "head -c 64K /dev/zero >/dev/shm/fill || true", "/dev/shm"),
+    ("a directory of another user", "mkdir -p /srv/other; chown 4242 /srv/other; "
+     "export VERBATIM_SOFT_DIR=/srv/other", "4242"),
+]
+
+
 def in_bare_root(lane, packages):
     """Where nothing is installed: our packages, what they ask for, and a compiler."""
     begin = time.monotonic()
@@ -370,6 +381,13 @@ def in_bare_root(lane, packages):
                            "build/program dial hello && break; sleep 0.1; done; kill $server")
                 check(f"two processes, {page}, {compiler}", folder, "bash", "-c", between,
                       wanted="olleh")
+    for name, cause, wanted in BROKEN:
+        check(f"the program fails and the doctor names {name}", f"/srv/{COMPILERS[0]}-0", "sh",
+              "-c", f"{cause}; if build/program; then exit 3; fi; "
+              "if verbatim doctor; then exit 4; fi", wanted=wanted)
+    check("the doctor knows a small limit of locked memory", "/srv", "setpriv", "--reuid=65534",
+          "--regid=65534", "--clear-groups", "sh", "-c", "ulimit -l 16; verbatim doctor",
+          wanted="16 KiB")
     print(f"{lane.name}: bare root, {time.monotonic() - begin:.0f} s")
 
 
