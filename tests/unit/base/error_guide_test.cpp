@@ -69,7 +69,7 @@ TEST(ErrorGuide, UnknownNumberHasAnEmptyEntry) {
 TEST(ErrorGuide, FailedWorkHasTwoThingsToDo) {
   EXPECT_EQ(remedy_of(WorkStatus::success), "");
   const std::string both = remedy_of(WorkStatus::remote_aborted);
-  EXPECT_TRUE(both.starts_with("look at the peer; then ")) << both;
+  EXPECT_TRUE(both.starts_with("check the peer; then ")) << both;
   EXPECT_TRUE(both.ends_with(guide_to(Errc::work_failed).remedy)) << both;
   // Of one that asks for nothing itself, and of one that nobody knows.
   EXPECT_EQ(remedy_of(WorkStatus::tag_matching), guide_to(Errc::work_failed).remedy);
