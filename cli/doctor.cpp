@@ -14,6 +14,7 @@
 #include "finding.hpp"
 #include "reach.hpp"
 #include "terminal.hpp"
+#include "with_port.hpp"
 
 namespace verbatim::cli {
 namespace {
@@ -68,7 +69,8 @@ void print_json(const Findings& findings) {
 /// On standard error, and only where somebody looks: what is being waited for.
 void announce(const DoctorOptions& options) {
   if (const Terminal terminal{STDERR_FILENO}; terminal.is_live() && !options.peer.empty())
-    fmt::print(stderr, "testing each pair of addresses with {} …\n", with_port(options.peer));
+    fmt::print(stderr, "testing each pair of addresses with {} …\n",
+               with_port(options.peer, kDoctorPort));
 }
 
 int examine(const DoctorOptions& options) {

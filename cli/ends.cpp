@@ -10,6 +10,7 @@
 
 #include "measure/interrupt.hpp"
 #include "measure/processors.hpp"
+#include "with_port.hpp"
 
 namespace verbatim::cli {
 namespace {

@@ -15,6 +15,7 @@
 #include "verbatim/base/try.hpp"
 #include "verbatim/channel/prepared_channel.hpp"
 #include "verbatim/verbs/context.hpp"
+#include "with_port.hpp"
 
 namespace verbatim::cli {
 namespace {
@@ -239,7 +240,8 @@ Finding no_conversation(std::string_view peer, const Error& error) {
 
 Result<LineStream> connect(std::string_view peer, const ReachOptions& options) {
   const detail::BoundedCall call{kOperation, detail::deadline_after(options.connect_timeout)};
-  const auto where = VERBATIM_TRY(detail::parse_host_port(with_port(peer), kOperation));
+  const auto where =
+      VERBATIM_TRY(detail::parse_host_port(with_port(std::string{peer}, kDoctorPort), kOperation));
   const auto addresses = VERBATIM_TRY(detail::resolve(where, call));
   return LineStream{VERBATIM_TRY(detail::connect_to_any(addresses, call))};
 }
@@ -321,15 +323,6 @@ Result<std::vector<Candidate>> read_greeting(const json& object) {
     candidates.push_back(std::move(candidate));
   }
   return candidates;
-}
-
-std::string with_port(std::string_view peer) {
-  const std::string text{peer};
-  const bool is_bare_ipv6 = std::ranges::count(text, ':') > 1 && !text.starts_with('[');
-  if (is_bare_ipv6) return fmt::format("[{}]:{}", text, kDoctorPort);
-  const auto colon = text.rfind(':');
-  const bool has_port = colon != std::string::npos && text.find(']', colon) == std::string::npos;
-  return has_port ? text : fmt::format("{}:{}", text, kDoctorPort);
 }
 
 void reach(std::string_view peer, const std::vector<Candidate>& ours, const ReachOptions& options,

@@ -48,9 +48,6 @@ struct ReachOptions {
   std::chrono::nanoseconds connect_timeout = std::chrono::seconds{5};
 };
 
-/// "host", "host:port", "::1", "[::1]:port"; the port is kDoctorPort where there is none.
-[[nodiscard]] std::string with_port(std::string_view peer);
-
 /// Tests each pair with the doctor that listens at `peer`, and tells each finding at once. The last
 /// one sums up; it is an error if no pair works.
 void reach(std::string_view peer, const std::vector<Candidate>& ours, const ReachOptions& options,

@@ -106,17 +106,6 @@ bool Control::has_ended(Limit limit) {
   return recv(socket_.get(), &first, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
 }
 
-std::string with_port(const std::string& address, std::uint16_t port) {
-  const auto colon = address.rfind(':');
-  const auto bracket = address.rfind(']');
-  const bool has_port =
-      colon != std::string::npos &&
-      (bracket == std::string::npos ? address.find(':') == colon : colon > bracket);
-  if (has_port) return address;
-  const bool is_bare_ipv6 = colon != std::string::npos && bracket == std::string::npos;
-  return is_bare_ipv6 ? fmt::format("[{}]:{}", address, port) : fmt::format("{}:{}", address, port);
-}
-
 Control connect_to(const std::string& address, Control::Limit limit) {
   const verbatim::detail::BoundedCall call{kOperation, Clock::now() + limit};
   const auto where = need(verbatim::detail::parse_host_port(address, kOperation));

@@ -42,9 +42,6 @@ class Control {
   verbatim::detail::PrivateDescriptor socket_;
 };
 
-/// "host", "host:port", "[::1]:port": with the default port where there is none.
-[[nodiscard]] std::string with_port(const std::string& address, std::uint16_t port);
-
 /// A connection to who listens at `address`; tries again until the limit.
 [[nodiscard]] Control connect_to(const std::string& address, Control::Limit limit);
 

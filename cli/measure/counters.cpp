@@ -4,28 +4,23 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
-#include <fstream>
 #include <optional>
 #include <tuple>
+
+#include "base/system_state.hpp"
 
 namespace verbatim::cli {
 namespace {
 
 namespace fs = std::filesystem;
+using verbatim::detail::first_line;
+using verbatim::detail::names_in;
 
 std::vector<fs::path> entries(const fs::path& folder) {
   std::vector<fs::path> result;
-  std::error_code failed;
-  for (fs::directory_iterator at{folder, failed}, end; !failed && at != end; at.increment(failed))
-    result.push_back(at->path());
+  for (const auto& name : names_in(folder).value_or(std::vector<std::string>{}))
+    result.push_back(folder / name);
   return result;
-}
-
-std::string first_line(const fs::path& file) {
-  std::ifstream stream{file};
-  std::string line;
-  std::getline(stream, line);
-  return line;
 }
 
 std::optional<std::uint64_t> number(const std::string& text) {

@@ -22,6 +22,7 @@
 #include "measure/report.hpp"
 #include "measure/svg.hpp"
 #include "support/seed.hpp"
+#include "with_port.hpp"
 
 namespace verbatim::test {
 namespace {

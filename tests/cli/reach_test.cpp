@@ -13,6 +13,7 @@
 
 #include "line_stream.hpp"
 #include "verbatim/channel/detail/file_descriptor.hpp"
+#include "with_port.hpp"
 
 namespace verbatim::cli {
 namespace {
@@ -92,12 +93,12 @@ TEST(Reach, NamesOfThePeerCannotMoveTheCursor) {
 }
 
 TEST(Reach, APortIsAddedWhereThereIsNone) {
-  EXPECT_EQ(with_port("storage-7"), "storage-7:7790");
-  EXPECT_EQ(with_port("storage-7:99"), "storage-7:99");
-  EXPECT_EQ(with_port("10.0.0.1"), "10.0.0.1:7790");
-  EXPECT_EQ(with_port("::1"), "[::1]:7790");
-  EXPECT_EQ(with_port("[::1]"), "[::1]:7790");
-  EXPECT_EQ(with_port("[::1]:99"), "[::1]:99");
+  EXPECT_EQ(with_port("storage-7", kDoctorPort), "storage-7:7790");
+  EXPECT_EQ(with_port("storage-7:99", kDoctorPort), "storage-7:99");
+  EXPECT_EQ(with_port("10.0.0.1", kDoctorPort), "10.0.0.1:7790");
+  EXPECT_EQ(with_port("::1", kDoctorPort), "[::1]:7790");
+  EXPECT_EQ(with_port("[::1]", kDoctorPort), "[::1]:7790");
+  EXPECT_EQ(with_port("[::1]:99", kDoctorPort), "[::1]:99");
 }
 
 /// Our end of a connection; the other is a server's or a reader's.

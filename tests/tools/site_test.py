@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """What tools/make_site.py, tools/site_check.py and tools/errors_page.py do with pages."""
 import json
-import os
 import sys
-import tempfile
 import unittest
 from pathlib import Path
 
@@ -11,16 +9,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
 import errors_page  # noqa: E402
 import make_site  # noqa: E402
 import site_check  # noqa: E402
+from tree import Tree  # noqa: E402
 
 
-class Tree(unittest.TestCase):
-    """A small project of the test's own is the current directory."""
-
-    def setUp(self):
-        place, before = tempfile.TemporaryDirectory(), os.getcwd()
-        self.addCleanup(place.cleanup)
-        self.addCleanup(os.chdir, before)
-        os.chdir(place.name)
+class Pages(Tree):
+    """The project has pages."""
 
     def write(self, **files):
         for name, text in files.items():
@@ -29,7 +22,7 @@ class Tree(unittest.TestCase):
             path.write_text(text)
 
 
-class Staging(Tree):
+class Staging(Pages):
     def setUp(self):
         super().setUp()
         self.write(README_dot_md="# Read me\n", CONTRIBUTING_dot_md="# Rules\n",
@@ -87,7 +80,7 @@ class Staging(Tree):
         self.assertIn({"Cookbook": [{"All": "cookbook/index.md"}, {"A bug": "cookbook/a.md"}]}, nav)
 
 
-class Checking(Tree):
+class Checking(Pages):
     def problems(self, body, **files):
         self.write(site__index_dot_html=f'<h1 id="top">x</h1>{body}', **files)
         site = Path("site")

@@ -1,23 +1,16 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """The rules of tools/tidy.py that are about where files are and what they include."""
-import os
 import sys
-import tempfile
 import unittest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
 import tidy  # noqa: E402
+from tree import Tree  # noqa: E402
 
 
-class Tree(unittest.TestCase):
-    """A small project of the test's own is the current directory."""
-
-    def setUp(self):
-        place, before = tempfile.TemporaryDirectory(), os.getcwd()
-        self.addCleanup(place.cleanup)
-        self.addCleanup(os.chdir, before)
-        os.chdir(place.name)
+class Project(Tree):
+    """The project has files that a rule looks at."""
 
     def problems(self, rule, files):
         for name, text in files.items():
@@ -26,7 +19,7 @@ class Tree(unittest.TestCase):
         return list(rule([Path(name) for name in files]))
 
 
-class SoftFolders(Tree):
+class SoftFolders(Project):
     def includes(self, path, what):
         return self.problems(tidy.soft_folders, {path: f'#include "{what}"\n'})
 
@@ -56,7 +49,7 @@ class SoftFolders(Tree):
             self.assertEqual(len(self.problems(tidy.soft_folders, files | {other: ""})), 1)
 
 
-class ServerLength(Tree):
+class ServerLength(Project):
     def lines(self, count, name="examples/echo_server.cpp"):
         head = "// A server.\n#include <x>\n\nnamespace {\n"
         tail = "}  // namespace\n\nint main() {\n}\n"
@@ -71,7 +64,7 @@ class ServerLength(Tree):
         self.assertEqual(self.lines(99, "tests/echo_server.cpp"), [])
 
 
-class TestPerSource(Tree):
+class TestPerSource(Project):
     ALWAYS = {"src/preload/queues.cpp": "", "src/soft/abi/context_operations.cpp": ""}
 
     def found(self, files):
