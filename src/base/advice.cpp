@@ -20,7 +20,7 @@ constexpr Advice kAdvice[] = {
      "the completion queue must hold everything that its queue pairs can have in flight: make it "
      "deeper, or let it grow (CompletionQueueGrowth::resize)"},
 
-    // ---- What is not there ----
+    // ---- Things that do not exist ----
     {Errc::not_found, 0, "", "port", "port numbers start at 1"},
     {Errc::not_found, 0, "", "partition_key",
      "the subnet manager did not make this port a member of that partition"},
@@ -77,7 +77,7 @@ constexpr Advice kAdvice[] = {
      "the system is temporarily short of it, or a limit of the user is reached: try again, then "
      "check `ulimit -a`"},
 
-    // ---- What cannot be done ----
+    // ---- Unsupported ----
     {Errc::unsupported, 0, "dlopen", "",
      "rdma-core is too old and lacks this function: upgrade it"},
     {Errc::unsupported, 0, "ibv_reg_dmabuf_mr", "",
@@ -90,7 +90,7 @@ constexpr Advice kAdvice[] = {
     {Errc::unsupported, EAFNOSUPPORT, "", "",
      "this kernel has no IPv6 (or IPv4): use an address of the other kind"},
 
-    // ---- The other side ----
+    // ---- Listening and connecting ----
     {Errc::busy, EADDRINUSE, "", "",
      "another socket listens at this address and port: end that program (`ss -ltnp` names it), or "
      "choose another port"},
@@ -121,7 +121,7 @@ constexpr Advice kAdvice[] = {
     {Errc::closed, EPIPE, "", "", "the peer's program ended, or cut the connection"},
     {Errc::closed, ECONNABORTED, "", "", "the connection was cut on this side of the network"},
 
-    // ---- Bytes ----
+    // ---- Received bytes ----
     {Errc::malformed, 0, "parse_fault_plan", "",
      "the plan (VERBATIM_SOFT_FAULTS) is wrong: it consists of items like drop@17x3, delay@5=2ms, "
      "rnr@9x2, "

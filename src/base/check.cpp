@@ -9,7 +9,7 @@ namespace verbatim {
 namespace {
 
 void print_violation(const ContractViolation& violation) {
-  // The process is about to end; stderr is the only place left to say why.
+  // The process is about to end, and stderr is the only place left for the reason.
   std::fprintf(stderr, "verbatim: misuse: %s (value %llu, limit %llu)\n  at %s:%u in %s\n",
                violation.what, static_cast<unsigned long long>(violation.value),
                static_cast<unsigned long long>(violation.limit), violation.where.file_name(),

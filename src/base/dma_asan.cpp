@@ -13,7 +13,7 @@
 #include "base/dma_operation.hpp"
 #include "verbatim/base/check.hpp"
 
-// Of <sanitizer/allocator_interface.h>, which g++ 12 does not have.
+// From <sanitizer/allocator_interface.h>, which g++ 12 does not have.
 // NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming): the names they have
 extern "C" {
 int __sanitizer_install_malloc_and_free_hooks(void (*on_malloc)(const volatile void*, std::size_t),
@@ -25,14 +25,15 @@ std::size_t __sanitizer_get_allocated_size(const volatile void* block);
 namespace verbatim::dma::detail {
 namespace {
 
-/// Where the program posted, and the calls that led there.
+/// Prints where the program posted, and the calls that led there.
 void print_post(const Operation& operation) noexcept {
   std::fprintf(stderr, "posted at %s:%u:\n", operation.where.file_name(), operation.where.line());
   int number = 0;
   for (void* const call : operation.stack.calls()) {
     std::array<char, 8192> frames{};
-    // A return address: the call is before it. What was inlined there comes with it, innermost
-    // first, each with a zero behind; most of a post is inlined into the program's own function.
+    // This is a return address, so the call is before it. The result includes the functions that
+    // were inlined there, innermost first, each followed by a zero byte. Most of a post is inlined
+    // into the program's own function.
     __sanitizer_symbolize_pc(static_cast<char*>(call) - 1, "%f %L", frames.data(),
                              frames.size() - 1);
     for (const char* each = frames.data(); *each != '\0'; each += std::strlen(each) + 1)
@@ -40,7 +41,7 @@ void print_post(const Operation& operation) noexcept {
   }
 }
 
-/// The part of a report that AddressSanitizer cannot know.
+/// Adds what AddressSanitizer cannot know to its report.
 void explain_report(const char*) noexcept {
   const auto* const address = static_cast<const std::byte*>(__asan_get_report_address());
   const Operation* const owner = find_in_flight(address, 1);
@@ -53,7 +54,8 @@ void explain_report(const char*) noexcept {
   print_post(*owner);
 }
 
-/// The later completion would make the freed memory accessible again, and hide every use of it.
+/// Checks memory that is being freed. A later completion would make it accessible again, and hide
+/// every use of it.
 void check_freed(const volatile void* block) noexcept {
   if (block == nullptr || !anything_in_flight()) return;
   const void* const start = const_cast<const void*>(block);

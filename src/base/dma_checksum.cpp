@@ -12,10 +12,10 @@ namespace {
 struct [[gnu::packed, gnu::may_alias]] Word {
   std::uint64_t value;
 };
-constexpr std::uint64_t kFactor = 0x9e3779b97f4a7c15u;  // Odd: multiplying loses nothing.
+constexpr std::uint64_t kFactor = 0x9e3779b97f4a7c15u;  // Odd, so that multiplying is reversible.
 
-/// One to one in `word` and in `state`: a change of either changes the result. Always inline, since
-/// debug builds take checksums as well.
+/// A bijection in `word` and in `state`: if either changes, so does the result. Always inline,
+/// because debug builds compute checksums as well.
 [[gnu::always_inline]] inline std::uint64_t mix(std::uint64_t state, std::uint64_t word) noexcept {
   const std::uint64_t product = (state ^ word) * kFactor;
   return product << 29 | product >> 35;

@@ -16,10 +16,10 @@ namespace {
 
 #if VERBATIM_MSAN
 
-/// MemorySanitizer knows undefined memory, not forbidden memory.
+/// MemorySanitizer knows undefined memory, but not inaccessible memory.
 void forbid(const Range& range) noexcept { __msan_poison(range.data, range.size); }
 
-/// Ends the process with a report when something is not.
+/// If some byte is not initialised, this ends the process with a report.
 bool is_initialised(const Range& range) noexcept {
   __msan_check_mem_is_initialized(range.data, range.size);
   return true;
@@ -46,7 +46,7 @@ void give_back(const Range& range, std::size_t written) noexcept {
 
 }  // namespace
 
-// Plain loops: these frames are in the reports.
+// Plain loops, because these frames appear in the reports.
 bool memcheck_posted(const Operation& operation) noexcept {
   bool initialised = true;
   for (const Range& range : operation.covered()) {

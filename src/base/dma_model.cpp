@@ -29,13 +29,13 @@ struct Model {
   std::atomic<std::size_t> ranges_in_flight{0};  // tracker.size(), without the lock.
 };
 
-/// Never destroyed: a Flight may be among the last objects of a program.
+/// Never destroyed, because a Flight may be one of the last objects of a program.
 Model& model() {
   static Model* const immortal = new Model;
   return *immortal;
 }
 
-/// Whether this thread holds the lock, and would wait for itself in a hook of the allocator.
+/// Whether this thread holds the lock. If so, a hook of the allocator would wait for itself.
 thread_local bool at_work = false;
 
 class AtWork {
@@ -132,7 +132,7 @@ void fill(Operation& operation, Direction direction, std::span<const Range> rang
   }
 }
 
-/// The stack from the frame that has this return address on.
+/// Captures the stack, from the frame with this return address on.
 void capture([[maybe_unused]] Stack& stack, [[maybe_unused]] const void* caller) noexcept {
 #if VERBATIM_ASAN || VERBATIM_TSAN
   const int depth = ::backtrace(stack.frames.data(), static_cast<int>(stack.frames.size()));
@@ -143,7 +143,7 @@ void capture([[maybe_unused]] Stack& stack, [[maybe_unused]] const void* caller)
 #endif
 }
 
-/// The end of a flight, in the order in which the memory becomes the program's again.
+/// Ends a flight. The order is that in which the memory returns to the program.
 void land(Operation* operation, std::size_t bytes) {
   {
     const Unseen unseen;

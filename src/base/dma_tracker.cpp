@@ -11,7 +11,7 @@
 namespace verbatim::dma::detail {
 namespace {
 
-/// Ranges up to a cache line share a level: fewer levels to look through.
+/// All ranges up to the size of a cache line share a level, which leaves fewer levels to search.
 constexpr std::size_t kLowestLevel = 6;
 
 std::size_t level_of(const Interval& interval) noexcept {
@@ -68,10 +68,11 @@ template <class Matches>
 std::optional<Interval> Tracker::find(const Interval& wanted, Matches matches) const noexcept {
   for (std::uint64_t levels = used_levels_; levels != 0; levels &= levels - 1) {
     const auto level = static_cast<std::size_t>(std::countr_zero(levels));
-    // Who starts a cell earlier may still reach into the wanted range: it is at most a cell long.
+    // A range that starts in the cell before may still reach into the wanted one, because it is at
+    // most one cell long.
     const std::uintptr_t first = std::max<std::uintptr_t>(wanted.begin >> level, 1) - 1;
     const std::uintptr_t last = (wanted.end - 1) >> level;
-    if (last - first >= level_sizes_[level]) {  // Fewer ranges than cells.
+    if (last - first >= level_sizes_[level]) {  // There are fewer ranges than cells.
       if (const auto found = find_in<&Slot::in_level>(levels_[level], matches)) return found;
       continue;
     }
@@ -116,7 +117,7 @@ std::size_t Tracker::bucket_of(const Slot& slot) const noexcept {
   return bucket(slot.interval.begin >> slot.level, slot.level);
 }
 
-/// Called when no slot is free: every slot that there is, is in use.
+/// Called when no slot is free, so every existing slot is in use.
 void Tracker::grow(std::size_t capacity) {
   const std::size_t before = slots_.size();
   slots_.resize(capacity);

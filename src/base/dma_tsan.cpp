@@ -5,9 +5,9 @@
 
 #include <sanitizer/tsan_interface.h>
 
-// What the instrumentation calls; exported by the runtimes of both compilers. Under names of our
-// own: to g++ theirs are built-in functions, whose types it changes from version to version, and a
-// declaration that differs is an error.
+// The functions that the instrumentation calls; the runtimes of both compilers export them. They
+// are declared under our own names, because to g++ theirs are built-in functions. g++ changes the
+// types of those from version to version, and a declaration that differs is an error.
 extern "C" {
 void verbatim_tsan_read1(void* data) __asm__("__tsan_read1");
 void verbatim_tsan_read2(void* data) __asm__("__tsan_read2");
@@ -33,7 +33,7 @@ namespace {
 
 constexpr unsigned kNoOrder = __tsan_switch_to_fiber_no_sync;
 
-/// What the device does, with the stack of whoever posted it lent to the fiber.
+/// An access of the device. The fiber borrows the stack of the thread that posted it.
 struct Access {
   void* const* calls;
   std::size_t depth;
@@ -52,8 +52,8 @@ VERBATIM_BARE void touch(std::byte* data, std::size_t size, bool writes) noexcep
   }
 }
 
-/// In as few accesses as there can be: the runtime of g++ 12 would take the ends byte by byte, and
-/// remembers only the last four accesses to a word.
+/// Uses as few accesses as possible. The runtime of g++ 12 would touch the ends byte by byte, and
+/// it remembers only the last four accesses to a word.
 VERBATIM_BARE void touch_all(const Range& range, bool writes) noexcept {
   auto* at = const_cast<std::byte*>(range.data);
   for (std::size_t left = range.size; left != 0;) {

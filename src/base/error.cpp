@@ -15,7 +15,7 @@ namespace verbatim {
 Error Error::with_text(std::string_view name) const noexcept {
   Error copy = *this;
   copy.text.fill('\0');
-  // One byte stays zero: the text is terminated even when the name is cut.
+  // The last byte stays zero, so that the text is terminated even if the name is cut.
   const std::size_t length = std::min(name.size(), copy.text.size() - 1);
   std::copy_n(name.begin(), length, copy.text.begin());
   return copy;
@@ -62,7 +62,7 @@ Error os_failure(const char* operation, int os_error) noexcept {
 
 namespace {
 
-/// What identifies a record is text, if it was meant to be read.
+/// A magic number is usually readable text.
 std::string text_of_magic(std::uint64_t value) {
   std::string text;
   for (std::uint64_t rest = value; rest != 0; rest >>= 8) text += static_cast<char>(rest & 0xff);
@@ -73,7 +73,7 @@ std::string text_of_magic(std::uint64_t value) {
   return number;
 }
 
-/// People write the mode of a file in octal.
+/// The mode of a file is written in octal.
 std::string number_of(const Error& error) {
   if (!std::string_view{error.field}.ends_with("mode")) return std::to_string(error.value);
   char text[32];
@@ -88,15 +88,15 @@ void add_field(std::string& line, const Error& error) {
     line += ' ' + text_of_magic(error.value) + ", not " + text_of_magic(error.limit);
     return;
   }
-  // A wrong argument may well be 0, unless it is the text; elsewhere two zeros mean that there is
-  // no number to tell.
+  // A wrong argument may well be 0, unless it is a text. For all other errors, two zeros mean that
+  // there is no number to show.
   if (error.value != 0 || error.limit != 0 ||
       (error == Errc::invalid_argument && error.text_view().empty()))
     (line += ' ') += number_of(error);
   if (error.limit != 0) (line += ", limit ") += std::to_string(error.limit);
 }
 
-/// The numbers of a failed work request are names, not amounts.
+/// The numbers of a failed work request are codes, not amounts.
 void add_status(std::string& line, const Error& error) {
   char vendor[40] = "";
   if (error.limit != 0)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The guide to the codes. That to the statuses is in work_status.cpp.
+// The guide to the error codes. The guide to the statuses is in work_status.cpp.
 #include "verbatim/base/error_guide.hpp"
 
 #include <utility>
@@ -7,7 +7,7 @@
 namespace verbatim {
 namespace {
 
-/// Indexed by the code: one row per fact, so that no two places can disagree.
+/// Indexed by the code. Each fact is in one row, so that no two places can disagree.
 constexpr ErrorGuide kCodes[] = {
     {"invalid_argument",
      "invalid argument",

@@ -18,7 +18,7 @@
 namespace verbatim::detail {
 namespace {
 
-// The type of the argument differs from one C library to another.
+// The type of the argument differs between C libraries.
 std::uint64_t soft_limit(auto resource) noexcept {
   rlimit limit{};
   if (getrlimit(resource, &limit) != 0) return kUnlimited;
@@ -42,7 +42,7 @@ struct MapsLine {
   bool writable;
 };
 
-/// "7f0000000000-7f0000001000 rw-p ..."
+/// A line such as "7f0000000000-7f0000001000 rw-p ...".
 std::optional<MapsLine> parse_maps_line(const std::string& line) {
   const std::size_t dash = line.find('-');
   const std::size_t space = line.find(' ');
@@ -70,7 +70,7 @@ std::optional<std::vector<std::string>> names_in(const std::string& directory) {
   std::filesystem::directory_iterator entry{directory, failed};
   if (failed) return std::nullopt;
   std::vector<std::string> names;
-  // An increment that fails leads to the end.
+  // If the increment fails, the iterator is at the end.
   for (; entry != std::filesystem::directory_iterator{}; entry.increment(failed))
     names.push_back(entry->path().filename().string());
   std::ranges::sort(names);
@@ -177,7 +177,7 @@ Mapping mapping_of(const std::string& root, std::uint64_t address, std::uint64_t
   std::ifstream file{root + "/proc/self/maps"};
   if (!file || length == 0 || length > kUnlimited - address) return mapping;
   const std::uint64_t end = address + length;
-  std::uint64_t next = address;  // All below it is mapped. The file is sorted by address.
+  std::uint64_t next = address;  // All below is mapped; the file is sorted.
   for (std::string text; next < end && std::getline(file, text);) {
     const auto line = parse_maps_line(text);
     if (!line || line->end <= next) continue;
@@ -199,8 +199,8 @@ std::string format_bytes(std::uint64_t bytes) {
     ++unit;
   }
   std::string text = std::to_string(bytes / scale);
-  // One digit behind the point, cut off: a limit must not look larger than it is. The product
-  // fits, as the remainder is below 2^60.
+  // One digit after the point, rounded down, because a limit must not look larger than it is. The
+  // product fits, because the remainder is below 2^60.
   if (const std::uint64_t tenths = bytes % scale * 10 / scale; tenths > 0)
     (text += '.') += std::to_string(tenths);
   return (text += ' ') += kUnits[unit];

@@ -20,8 +20,8 @@ constexpr unsigned kMigrate = IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE;
 constexpr unsigned kLive = IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | kMigrate;
 constexpr unsigned kRetries = IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY;
 
-/// What the specification's table of state transitions and the kernel's check agree on.
-/// The way to RESET and ERR is open from (almost) everywhere: see transition_attributes().
+/// The transitions on which the specification's table and the kernel's check agree. RESET and ERR
+/// can be reached from (almost) every state: see transition_attributes().
 constexpr std::array kTable = {
     Row{.from = IBV_QPS_RESET,
         .to = IBV_QPS_INIT,
@@ -68,7 +68,7 @@ constexpr std::array kTable = {
                            IBV_QP_MIN_RNR_TIMER},
         .uc = {.optional = IBV_QP_AV | kMigrate | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX},
         .ud = {.optional = IBV_QP_PKEY_INDEX | IBV_QP_QKEY}},
-    // A reliable connection never is in SQE: it goes to ERR at once.
+    // A reliable connection is never in SQE, because it goes straight to ERR.
     Row{.from = IBV_QPS_SQE,
         .to = IBV_QPS_RTS,
         .rc = {},
@@ -81,9 +81,9 @@ constexpr std::array kTable = {
 const TransitionAttributes* transition_attributes(ibv_qp_type type, ibv_qp_state from,
                                                   ibv_qp_state to) noexcept {
   static constexpr TransitionAttributes kStateOnly{};
-  if (from > IBV_QPS_ERR || to > IBV_QPS_ERR) return nullptr;  // No state at all.
+  if (from > IBV_QPS_ERR || to > IBV_QPS_ERR) return nullptr;  // Not a state.
   if (to == IBV_QPS_RESET) return &kStateOnly;
-  // A queue pair in RESET has nothing that could be flushed; the kernel refuses this one.
+  // A queue pair in RESET has nothing to flush, and the kernel refuses this transition.
   if (to == IBV_QPS_ERR) return from == IBV_QPS_RESET ? nullptr : &kStateOnly;
   for (const Row& row : kTable) {
     if (row.from != from || row.to != to) continue;

@@ -8,7 +8,7 @@
 namespace verbatim {
 namespace {
 
-/// Indexed by the status: one row per fact, so that no two places can disagree.
+/// Indexed by the status. Each fact is in one row, so that no two places can disagree.
 constexpr ErrorGuide kStatuses[] = {
     {"success", "success", "The work was done."},
     {"local_length",

@@ -24,7 +24,7 @@ Canceller::Canceller(std::shared_ptr<detail::Interrupt> interrupt) noexcept
     : interrupt_(std::move(interrupt)) {}
 void Canceller::cancel() const noexcept { end(detail::Interrupt::kCancelled); }
 void Canceller::end(const Error& cause) const noexcept {
-  if (interrupt_) interrupt_->raise(cause);  // Else it was moved from.
+  if (interrupt_) interrupt_->raise(cause);  // Otherwise it was moved from.
 }
 
 // ---- Channel ------------------------------------------------------------------------------------
@@ -51,7 +51,7 @@ Canceller Channel::canceller() const noexcept { return Canceller{whole().interru
 
 namespace {
 
-/// The result of an atomic comes into memory of the channel's own.
+/// The result of an atomic arrives in memory that the channel owns.
 template <class Work>
 Result<std::uint64_t> run_atomic(Channel& channel, detail::ChannelState& state, Work&& make,
                                  Deadline deadline) {
@@ -86,7 +86,7 @@ Result<std::uint64_t> Channel::compare_swap(RemoteAtomic at, std::uint64_t compa
 std::string to_string(const Channel& channel) {
   if (channel.state_ == &detail::gone_channel) return "channel, moved from";
   const detail::ChannelState& state = channel.whole();
-  // A recycle() that failed may have left it without one.
+  // A recycle() that failed may have left the channel without a queue pair.
   std::string text = "channel over " + (state.queue_pair ? to_string(*state.queue_pair)
                                                          : std::string{"no queue pair"});
   if (!state.cause) return text + ": open";
@@ -97,14 +97,15 @@ std::string to_string(const Channel& channel) {
 
 void detail::ChannelState::raise() noexcept {
   const std::uint64_t one = 1;
-  // A full counter is readable already.
+  // If the counter is full, the descriptor is readable already.
   if (watched.raised.get() >= 0 && ::write(watched.raised.get(), &one, sizeof one) < 0) return;
 }
 
 void detail::ChannelState::rearm() noexcept {
   if (watched.epoll.get() < 0) return;
   if (const short wanted = link_events(); wanted != watched.link_events) {
-    // A connection that was closed is not there any more, which is as well.
+    // If the connection was closed, the descriptor has left the set already, and the failure is
+    // harmless.
     epoll_event event{.events = static_cast<std::uint32_t>(wanted), .data = {.fd = link.fd()}};
     const int change = watched.link_events == 0 ? EPOLL_CTL_ADD
                        : wanted == 0            ? EPOLL_CTL_DEL
@@ -112,7 +113,8 @@ void detail::ChannelState::rearm() noexcept {
     if (epoll_ctl(watched.epoll.get(), change, link.fd(), &event) == 0 || wanted == 0)
       watched.link_events = wanted;
   }
-  // One that goes off too early costs a poll(), and setting it costs as much.
+  // A timer that expires too early costs one poll(), and setting it later costs as much. So the
+  // timer is only ever set to an earlier time.
   const Clock::time_point due = next_deadline();
   if (due >= watched.armed) return;
   const auto since_boot = std::max(due.time_since_epoch(), Clock::duration{1});  // 0 would stop it.
@@ -128,15 +130,15 @@ Result<std::size_t> Channel::poll() noexcept {
   if (state.watched.epoll.get() >= 0) {
     [[maybe_unused]] const auto taken = state.core->events.wait(std::chrono::nanoseconds{0});
     std::uint64_t raised = 0;
-    if (::read(state.watched.raised.get(), &raised, sizeof raised) < 0) raised = 0;  // None was.
-    // Before the last poll, so that none is overlooked. A queue that cannot be armed is broken, and
-    // the poll says so.
+    if (::read(state.watched.raised.get(), &raised, sizeof raised) < 0) raised = 0;  // No raise.
+    // Arms before the last poll, so that no completion is missed. If the queue cannot be armed, it
+    // is broken, and the poll reports that.
     [[maybe_unused]] const auto armed = state.core->arm();
   }
-  ++state.watched.filed;  // What comes now needs nobody to be told.
+  ++state.watched.filed;  // No raise() is needed for what is filed now.
   const auto now = std::chrono::steady_clock::now();
   bool has_news = true;
-  while (has_news) {  // Devices that give work back at once have ended then.
+  while (has_news) {  // Some devices return flushed work at once.
     int count = 0;
     while ((count = state.core->drain()) > 0) {
     }
@@ -152,7 +154,7 @@ Result<std::size_t> Channel::poll() noexcept {
   }
   state.rearm();
   if (state.is_over() && filed == 0) return std::unexpected(*state.cause);
-  if (state.is_over()) state.raise();  // That is still to be told.
+  if (state.is_over()) state.raise();  // The caller still has to see the end.
   return filed;
 }
 
@@ -172,7 +174,7 @@ Result<int> Channel::fd() noexcept {
     if (timer.get() < 0) return std::unexpected(os_failure("timerfd_create", errno));
     for (const int source :
          {state.core->events.fd(), state.interrupt->waker->fd(), raised.get(), timer.get()}) {
-      if (source < 0) continue;  // The system had none left: a cancel is seen by the next call.
+      if (source < 0) continue;  // The system had none left. The next call sees a cancel.
       epoll_event wanted{.events = EPOLLIN, .data = {.fd = source}};
       if (epoll_ctl(epoll.get(), EPOLL_CTL_ADD, source, &wanted) != 0)
         return std::unexpected(os_failure("epoll_ctl", errno));
@@ -227,7 +229,7 @@ Result<void> Channel::close(Deadline deadline) noexcept {
   detail::ChannelState& state = whole();
   state.start_close(deadline);
   state.see_it_end();
-  // Before we began; else sends of ours were lost with it.
+  // The peer closed before we began to, which is fine. Otherwise it took sends of ours with it.
   if (state.cause == Errc::peer_closed && !state.leave.has_begun()) return {};
   if (state.cause != Errc::closed) return std::unexpected(*state.cause);
   return state.leave.take_result();

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The end of a channel: a deadline, a cancel, a failure, a destructor. Each step is a stronger way
-// to make certain that the device will not touch the memory of an operation any more:
+// The end of a channel: by a deadline, a cancel, a failure or a destructor. Each step is a stronger
+// way to make sure that the device no longer touches the memory of an operation:
 //
-//   begin_end()   no more posts; ERR; a marker behind everything else in each queue
-//   step_end()    both are back, so is all before them; else, when their time is over, by force:
-//                 destroying the queue pair is synchronous, and the final proof
+//    begin_end()   stops posts, moves the queue pair to ERR, and posts a marker behind
+//                  everything else in each queue
+//    step_end()    when both markers are back, so is everything before them. If their time is
+//                  over first, it destroys the queue pair: that is synchronous, and final proof
 //
-// Neither waits. expire() does both and waits in between, for who must have the proof at once.
-// start_close() comes before them, in good order: see leave.hpp.
+// Neither of them waits. expire() calls both and waits in between, for a caller that needs the
+// proof at once. start_close() comes before them in an orderly close; see leave.hpp.
 #include <algorithm>
 #include <atomic>
 #include <bit>
@@ -26,7 +27,7 @@ namespace {
 
 std::atomic<std::size_t> quarantined{0};
 
-/// As the device would report it, for work that it gave back without a word.
+/// The completion that the device would report, for work that it returned without reporting it.
 Completion flushed(std::uint64_t id) noexcept {
   ibv_wc wc{};
   wc.wr_id = id;
@@ -34,7 +35,7 @@ Completion flushed(std::uint64_t id) noexcept {
   return std::bit_cast<Completion>(wc);
 }
 
-/// A failure flushes everything behind it: the first one is the cause.
+/// A failure flushes everything behind it, so the first failure is the cause.
 Completion first_failure_of(const Slot& last) noexcept {
   if (last.completion.ok()) return last.completion;
   const Slot* failed = last.next;
@@ -52,7 +53,7 @@ void forget(Slot& slot) noexcept {
 void quarantine(void* kept, std::size_t buffers) noexcept {
   quarantined += buffers;
   static std::mutex mutex;
-  // Reachable for ever: not a leak.
+  // Stays reachable, so that leak checkers do not report it.
   static auto* const all = new (std::nothrow) std::vector<void*>;
   const std::lock_guard lock{mutex};
   if (all != nullptr) all->push_back(kept);
@@ -68,14 +69,14 @@ void device_not_stopped() noexcept {
 void ChannelState::start_close(Deadline deadline) noexcept {
   const Clock::time_point now = Clock::now();
   if (cause && !leave.has_begun()) {
-    // A peer that closed may wait for our word; one that is gone does not.
+    // A peer that closed may be waiting for our "done". A peer that is lost is not.
     if (*cause == Errc::peer_closed) static_cast<void>(link.say_done());
     drop_link();
     return;
   }
   be_attended();
   leave.begin(end_of(deadline, now));
-  end_of_message.store(0);  // The peer is told that there will be no more.
+  end_of_message.store(0);  // Our "done" promises that no more sends follow.
   notice_sends();
   step(now);
   rearm();
@@ -89,9 +90,9 @@ Deadline::Clock::time_point ChannelState::end_of(Deadline deadline,
 
 void ChannelState::begin_end(const Error& reason) noexcept {
   if (cause) return;
-  cause = reason;  // First, so that nothing below comes here again.
+  cause = reason;  // First, so that nothing below ends it again.
   be_attended();
-  // What is posted behind a marker is not covered by it.
+  // A marker does not cover work that is posted behind it.
   end_of_message.store(0);
   end_of_elements.store(0);
   ending.flush_end = end_of(options.flush_timeout, Clock::now());
@@ -100,7 +101,7 @@ void ChannelState::begin_end(const Error& reason) noexcept {
     conclude(stop_by_force());
     return;
   }
-  // Some devices (rxe) look for receives to give back only at the transition: once more.
+  // Some devices (rxe) look for receives to flush only at the transition, so move to ERR once more.
   [[maybe_unused]] const auto again = queue_pair->move_to_error();
 }
 
@@ -126,16 +127,17 @@ void ChannelState::expire(const Error& reason) noexcept {
 }
 
 void ChannelState::see_it_end() noexcept {
-  Patience patience{*this, kForever};  // Each of its steps has an end of its own.
+  Patience patience{*this, kForever};  // Each of its steps has its own time limit.
   static_cast<void>(wait_until([&] { return is_over(); }, patience));
 }
 
 void ChannelState::conclude(bool stopped) noexcept {
   ending.proven = stopped;
   ending.stage = Ending::Stage::over;
-  // What was flushed told that something failed; now it may be known what.
+  // Flushed work only showed that something failed. By now the cause may be known.
   if (*cause == Errc::work_failed && ending.failure) cause = ending.failure;
-  // Before any wait in the closure returns: its memory is not ours to keep.
+  // This must come before any wait in a scope's closure returns, because the library cannot keep
+  // that memory.
   if (!stopped && borrows()) device_not_stopped();
   end_queue(sends);
   end_queue(receives);
@@ -145,12 +147,12 @@ void ChannelState::conclude(bool stopped) noexcept {
     if (stopped) inbox->shared.reclaim(*inbox);
     inbox->tell_end(*cause);
   }
-  if (leave.has_begun()) drop_link();  // Last: it tells the peer that we are gone.
+  if (leave.has_begun()) drop_link();  // Last, because it shows the peer that we are gone.
   raise();
   if (Slot& marker = sends.first[sends.count]; marker.waiter != 0) core->wakeups.link(marker);
 }
 
-/// Whether the device has work of a scope, or of a handle on borrowed memory that was dropped.
+/// Whether the device has work of a scope, or of a dropped handle on borrowed memory.
 bool ChannelState::borrows() const noexcept {
   return std::ranges::any_of(run, [&](const Slot& slot) {
     return is_in_flight(slot.state) &&
@@ -169,7 +171,8 @@ bool ChannelState::has_own_receives() const noexcept {
 }
 
 bool ChannelState::stop_by_force() noexcept {
-  // What is over already: some devices take it away with the queue pair, others leave it.
+  // Files what has completed. Some devices remove completions together with the queue pair, others
+  // leave them.
   const auto drain_all = [&] {
     for (std::uint64_t looks = 0; looks <= mask && core->drain() > 0; ++looks) {
     }
@@ -179,7 +182,8 @@ bool ChannelState::stop_by_force() noexcept {
       queue_pair ? queue_pair->destroy().has_value() : !prepared || prepared->destroy().has_value();
   ending.destroyed = true;
   drain_all();
-  // Who has seen the queue empty gives the places of the queue pair to the next one.
+  // After a poll that found the queue empty, the ledger gives the entries of this queue pair to the
+  // next one.
   [[maybe_unused]] const auto seen = core->sweep();
   return done;
 }
@@ -210,10 +214,11 @@ bool ChannelState::are_markers_back() const noexcept {
          !is_in_flight(receives.first[receives.count].state);
 }
 
-/// What is still in flight was overtaken by the markers or by the queue pair's end: it is over.
+/// Ends the work of a queue. Whatever is still in flight is over, because the markers or the end of
+/// the queue pair have overtaken it.
 void ChannelState::end_queue(OperationQueue& queue) noexcept {
   std::size_t kept = 0;
-  // Batches first: what they tell is in the slots of their requests.
+  // Batches come first, because their result is in the slots of their requests.
   for (Slot& slot : slots_of(queue)) {
     if (slot.state == SlotState::batch) slot.completion = flushed(slot.id);
     if (slot.state == SlotState::batch || slot.state == SlotState::batch_done) {
@@ -227,7 +232,7 @@ void ChannelState::end_queue(OperationQueue& queue) noexcept {
     if (slot.state == SlotState::flying || slot.state == SlotState::awaited ||
         slot.state == SlotState::noticed || slot.state == SlotState::detached) {
       slot.completion = flushed(slot.id);
-      slot.filed = 0;  // Not by the device.
+      slot.filed = 0;  // The device did not file it.
     }
     switch (slot.state) {
       case SlotState::detached:
@@ -238,7 +243,7 @@ void ChannelState::end_queue(OperationQueue& queue) noexcept {
         if (ending.proven)
           orphan(slot).destroy(orphan(slot).bytes);
         else
-          ++kept;  // The buffer stays where it is, in memory that is never freed.
+          ++kept;  // The buffer stays in memory that is never freed.
         forget(slot);
         break;
       case SlotState::chained: forget(slot); break;
@@ -252,15 +257,15 @@ void ChannelState::end_queue(OperationQueue& queue) noexcept {
       default: break;
     }
   }
-  // Not needed again: there is no recycling without proof.
+  // Nothing needs them again, because a channel without proof cannot be recycled.
   if (kept != 0) quarantine(orphans.release(), kept);
   queue.free = nullptr;
 }
 
 void ChannelState::forked() noexcept {
-  // Only what cannot wait for a lock: no buffer is freed.
+  // Does only what needs no lock, so it frees no buffer.
 #if VERBATIM_IS_CHECKED
-  one_thread.inside.store(0, std::memory_order_relaxed);  // Threads of the parent.
+  one_thread.inside.store(0, std::memory_order_relaxed);  // Those were the parent's threads.
 #endif
   cause = Error{.code = Errc::forked, .operation = "fork"};
   ending.stage = Ending::Stage::over;
@@ -289,15 +294,15 @@ void ChannelState::forked() noexcept {
 }
 
 bool ChannelState::finish_sends(Patience& patience) noexcept {
-  // The last one may have failed.
+  // The last send may have failed, and then the channel ends.
   return wait_until([&] { return is_over() || (!is_ending() && !busy(sends)); }, patience);
 }
 
 void ChannelState::abandon() noexcept {
   check(open_scopes == 0, "Channel: destroyed inside its own scope");
   if (core->driver != nullptr && !borrows() && !in_child()) return leave_to_driver();
-  // Closed last, and also when results that were not taken keep the state: the peer may wait for
-  // us, and that tells it that we are gone.
+  // The connection is closed last, even if results that were not taken keep the state alive. The
+  // peer may be waiting for us, and this shows it that we are gone.
   stop_watching();
   const Link last = std::move(link);
   Patience patience{*this, options.flush_timeout};

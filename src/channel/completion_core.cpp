@@ -75,7 +75,7 @@ int CompletionCore::turn() noexcept {
   if (count <= 0) return count;
   next_polled_ = polled_.data();
   left_polled_ = count;
-  // A coroutine that goes on may poll by itself, and then nothing is left here.
+  // A coroutine that is resumed here may itself poll, and then nothing is left for this loop.
   do {
     --left_polled_;
     const ibv_wc& wc = *next_polled_++;
@@ -101,7 +101,7 @@ void CompletionCore::turn_to(const ibv_wc& wc) noexcept {
 
 Result<void> CompletionCore::sweep() noexcept {
   std::array<Completion, kPollBatch> polled;
-  // A queue that others keep busy may never be found empty.
+  // A queue that other channels keep busy may never be found empty.
   for (std::uint64_t looks = 0; looks <= mask_; ++looks) {
     const std::size_t count = VERBATIM_TRY(completions.poll(polled));
     if (count == 0) break;
@@ -123,7 +123,7 @@ void CompletionCore::file(const ibv_wc* polled, int count) noexcept {
     const ibv_wc& wc = polled[i];
     Slot& slot = slots_[wc.wr_id & mask_];
     if (slot.id != wc.wr_id) [[unlikely]]
-      continue;  // Of an operation that was finished another way, or nobody's.
+      continue;  // The operation ended otherwise, or was never ours.
     if (slot.state == SlotState::detached && wc.status == IBV_WC_SUCCESS) {
       if constexpr (dma::kModelled) land(slot, wc);
       --slot.scope->detached;
@@ -136,7 +136,8 @@ void CompletionCore::file(const ibv_wc* polled, int count) noexcept {
       continue;
     }
     tell_model(slot, wc);
-    // Inside a batch, to let the device free its places: the last one tells.
+    // Requests inside a batch are signaled only to let the device free their places. The last one
+    // reports.
     if (slot.state == SlotState::chained && wc.status == IBV_WC_SUCCESS) continue;
     slot.queue->channel->take_in(slot, wc);
   }

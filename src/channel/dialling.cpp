@@ -13,7 +13,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// Whether the listener has dropped us for others: it said so, or hung up without a word.
+/// Whether the listener dropped us in favour of others: it said so, or hung up without a message.
 bool may_try_again(const Handshake& handshake, const Error& error) noexcept {
   return error == Errc::busy || (error == Errc::closed && !handshake.has_greeted() &&
                                  std::string_view{error.field} != "refused by the peer");

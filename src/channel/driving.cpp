@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// A channel among many that one thread drives: when it is stepped, and who goes on then.
+// A channel that one thread drives together with many others: when it is stepped, and who is woken
+// then.
 #include <algorithm>
 #include <chrono>
 #include <utility>
@@ -73,7 +74,7 @@ Driving::LinkSource::LinkSource(ChannelState& of) noexcept
 
 void ChannelState::join_core() noexcept {
   wakeups = &core->wakeups;
-  // The clock may be read a little late: an eighth more, so that no wait is over early.
+  // The clock may be read a little late, so allow an eighth more. Then no wait ends early.
   const auto limit = static_cast<Nanoseconds>(options.timeout.count());
   sends.patience = std::min(limit + limit / 8, kLongest);
   receives.patience = kLongest;
@@ -83,7 +84,7 @@ void ChannelState::join_core() noexcept {
 }
 
 void ChannelState::part_from_driver() noexcept {
-  if (driving.is_left) {  // Nobody else sees it end.
+  if (driving.is_left) {  // Nobody else waits for its end.
     expire({.code = Errc::closed, .operation = "close"});
     attend(Clock::now());
     return;
@@ -107,7 +108,7 @@ void ChannelState::leave_core() noexcept {
   driving.is_troubled = false;
 }
 
-/// From outside of the driver's loop: its descriptor has to tell.
+/// Called outside the driver's loop, so the driver's descriptor has to become readable.
 void ChannelState::wake_driver() noexcept {
   if (!core->driver->is_inside) core->waker->wake();
 }
@@ -121,7 +122,7 @@ void ChannelState::be_attended() noexcept {
 }
 
 void ChannelState::look_by(Slot& slot) noexcept {
-  if (is_parting()) {  // next_look stays: everybody comes here.
+  if (is_parting()) {  // next_look stays, so that every wait comes here.
     if (slot.state == SlotState::awaited) slot.state = SlotState::noticed;
     core->timers.set(driving.timer, std::min(driving.timer.when, slot.deadline));
     return;
@@ -137,7 +138,7 @@ void ChannelState::notice_sends() noexcept {
     if (slot.state == SlotState::awaited) slot.state = SlotState::noticed;
 }
 
-/// The first of those that somebody waits for; null: nobody waits.
+/// Returns the slot with the earliest deadline that somebody waits for, or null.
 const Slot* ChannelState::first_awaited() const noexcept {
   const Slot* first = nullptr;
   const auto is_awaited = [](const Slot& slot) {
@@ -150,7 +151,7 @@ const Slot* ChannelState::first_awaited() const noexcept {
 }
 
 void ChannelState::set_timer() noexcept {
-  // From its end on nobody's own time counts.
+  // Once the channel is ending, the deadlines of single waits no longer count.
   Nanoseconds look = is_ending() ? kNever : next_look;
   if (is_parting() && !is_ending())
     if (const Slot* const first = first_awaited()) look = first->deadline;
@@ -163,7 +164,7 @@ void ChannelState::look_at_deadlines() noexcept {
   const Nanoseconds now = core->wakeups.now;
   const Slot* const first = first_awaited();
   next_look = first == nullptr || is_parting() ? kNever : first->deadline;
-  // What has arrived was filed before.
+  // Whatever has arrived was filed before this.
   if (first != nullptr && first->deadline <= now && !is_ending())
     begin_end(late("wait", awaits_receive(*first)));
   attend(to_time(now));
@@ -176,9 +177,9 @@ void ChannelState::attend(Clock::time_point now) noexcept {
     ending.abandoned = true;
     ending.parked =
         static_cast<std::uint32_t>(std::ranges::count(run, SlotState::parked, &Slot::state));
-    drop_link();  // Last: it tells the peer that we are gone.
+    drop_link();  // Last, because it shows the peer that we are gone.
     leave_core();
-    if (ending.parked == 0) delete this;  // Else who takes the last result does it.
+    if (ending.parked == 0) delete this;  // Otherwise the last take() does it.
     return;
   }
   if (is_over()) next_look = kNever;

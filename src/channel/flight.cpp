@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What the slots tell the DMA model (base/dma_model.hpp). Called only where a checker is compiled
+// What the slots report to the DMA model (base/dma_model.hpp). Called only if a checker is compiled
 // in.
 #include <array>
 
@@ -14,8 +14,8 @@
 namespace verbatim::detail {
 namespace {
 
-/// A fenced request begins when the earlier reads and atomics of its queue are over: it takes what
-/// they brought, and the bytes change until then.
+/// A fenced request begins only after the earlier reads and atomics of its queue. It sends the data
+/// that they bring, so those bytes may still change until then.
 bool waits_for([[maybe_unused]] const OperationQueue& queue,
                [[maybe_unused]] const dma::Range& range) noexcept {
 #if VERBATIM_DMA_MODELLED
@@ -35,7 +35,7 @@ void take_off(OperationQueue& queue, Slot& slot, dma::Direction direction, bool 
   std::size_t count = 0;
   for (const ibv_sge& element : elements) {
     if (count == ranges.size()) break;
-    // Of memory that this process may not have mapped nothing can be said.
+    // This process may not have the memory mapped, so the model can say nothing about it.
     if (!is_addressable(queue.channel->cq->context, element.lkey)) continue;
     const dma::Range range{reinterpret_cast<const std::byte*>(element.addr), element.length};
     if (!fenced || !waits_for(queue, range)) ranges[count++] = range;
@@ -45,8 +45,8 @@ void take_off(OperationQueue& queue, Slot& slot, dma::Direction direction, bool 
 
 void land(Slot& slot, const ibv_wc& wc) noexcept {
   if (!slot.flight.in_flight()) return;
-  // A read or an atomic that succeeded has filled its memory; what came with an immediate went
-  // elsewhere.
+  // A read or an atomic that succeeded has filled its memory. The data of a write with immediate
+  // went elsewhere.
   const bool received = (wc.opcode & IBV_WC_RECV) != 0;
   const std::size_t filled = !received ? SIZE_MAX : wc.opcode == IBV_WC_RECV ? wc.byte_len : 0;
   dma::completed(slot.flight, wc.status == IBV_WC_SUCCESS ? filled : 0);

@@ -17,7 +17,7 @@
 namespace verbatim::detail {
 namespace {
 
-constexpr std::uint32_t kMagic = 0x31464256;  // "VBF1" in the order of the bytes.
+constexpr std::uint32_t kMagic = 0x31464256;  // "VBF1" in byte order.
 static_assert(kMaxFrameBytes <= 0xffff);
 
 using Header = std::array<std::byte, kFrameHeaderBytes>;
@@ -70,7 +70,7 @@ Result<void> FrameReader::read_header(const char* operation) noexcept {
 
 Result<std::optional<Frame>> FrameReader::step(int fd, const char* operation,
                                                const char* awaited) noexcept {
-  if (arrived_ == wanted_) {  // The last one was handed out.
+  if (arrived_ == wanted_) {  // The last frame was handed out.
     arrived_ = 0;
     wanted_ = kFrameHeaderBytes;
   }
@@ -97,7 +97,7 @@ void FrameWriter::put(FrameKind kind, std::span<const std::byte> payload) noexce
   check(payload.size() <= kMaxFrameBytes, "FrameWriter: the record is too long");
   if (empty()) size_ = sent_ = 0;
   check(bytes_.size() - size_ >= kFrameHeaderBytes + payload.size(), "FrameWriter: too much waits");
-  // In one piece, so that it goes out as one packet.
+  // Header and payload are contiguous, so that they leave in one packet.
   for (const std::byte each : header_of(kind, payload.size())) bytes_[size_++] = each;
   for (const std::byte each : payload) bytes_[size_++] = each;
 }

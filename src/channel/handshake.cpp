@@ -29,7 +29,7 @@ Result<std::vector<std::byte>> Authenticator::open(std::span<const std::byte> se
 
 namespace detail {
 
-/// The connection stays with the channel.
+/// Gives the connection to the channel.
 struct Rendezvous {
   static void keep(Channel& channel, PrivateDescriptor link) noexcept {
     whole(*channel.state_).keep_link(Link{std::move(link)});
@@ -38,7 +38,7 @@ struct Rendezvous {
 
 namespace {
 
-/// The program's own code, which may throw. `hook` names it where it names nothing itself.
+/// Calls the program's code, which may throw. `hook` fills the field of an error that names none.
 template <class Call>
 auto guarded(const char* operation, const char* hook, Call&& call) -> decltype(call()) {
   const auto refused = [&](std::string_view said) {
@@ -120,8 +120,8 @@ Error Handshake::too_late() const noexcept {
 }
 
 void Handshake::refuse(const Error& why) {
-  // A connection that is closed with something unread is reset, and the peer may never see what we
-  // say.
+  // Reads what has arrived first. Closing a connection with unread data resets it, and then the
+  // peer may never see our refusal.
   std::array<std::byte, 4096> unread;
   static_cast<void>(recv(socket_.get(), unread.data(), unread.size(), MSG_DONTWAIT));
   writer_ = FrameWriter{};
@@ -131,7 +131,7 @@ void Handshake::refuse(const Error& why) {
 
 Result<bool> Handshake::step() {
   auto went = advance();
-  // Strangers get no answer: it would mean nothing to them.
+  // A stranger gets no answer, because it would not understand it.
   if (!went && stage_ != Stage::greeting) refuse(went.error());
   return went;
 }
@@ -139,7 +139,8 @@ Result<bool> Handshake::step() {
 Result<bool> Handshake::advance() {
   if (stage_ == Stage::start) VERBATIM_TRY(begin());
   for (;;) {
-    // Nothing is heard before our answer to the last has gone: so little ever waits to be sent.
+    // Our answer must be sent before the next frame is read. So only a little ever waits to be
+    // sent.
     if (!VERBATIM_TRY(writer_.step(socket_.get(), terms_.operation))) return false;
     if (stage_ == Stage::met) return true;
     const auto frame =
@@ -195,7 +196,7 @@ Result<void> Handshake::hear_greeting(std::span<const std::byte> bytes) {
   const auto greeting = decode_greeting(bytes, terms_.operation);
   if (!greeting) {
     if (terms_.listens && std::string_view{greeting.error().field} == "version") {
-      // So that a peer of another version can say what is the matter, too.
+      // The answer lets a peer of another version report the mismatch, too.
       writer_.put(FrameKind::greeting, encode(Greeting{}));
       [[maybe_unused]] const auto told = writer_.step(socket_.get(), terms_.operation);
     }
@@ -238,7 +239,8 @@ Result<void> Handshake::hear_proof(std::span<const std::byte> bytes) {
   return satisfied_ && proof.satisfied ? go_on_to_introductions() : prove(proof.message);
 }
 
-/// The dialler introduces itself first: a listener makes its channel when it knows for whom.
+/// The dialler introduces itself first. The listener then creates its channel when it knows the
+/// peer.
 Result<void> Handshake::go_on_to_introductions() {
   stage_ = Stage::introduction;
   return terms_.listens ? Result<void>{} : make_channel();
@@ -273,7 +275,7 @@ Result<void> Handshake::hear_introduction(std::span<const std::byte> bytes) {
   channel_.emplace(*std::move(connected));
   prepared_.reset();
   stage_ = Stage::ready;
-  // From here on the peer's messages are taken; ours may go when its record has come.
+  // From here on the peer may send to us. We may send when its ready record has arrived.
   return put_sealed(FrameKind::ready, channel_->ready_record());
 }
 

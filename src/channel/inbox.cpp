@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What came for a channel with shared receives, and who waits for it.
+// The messages that arrived for a channel with shared receives, and the receivers that wait for
+// them.
 #include <utility>
 
 #include "channel/channel_state.hpp"
@@ -91,7 +92,7 @@ void Inbox::tell_end(const Error& why) noexcept {
 }
 
 void Inbox::tell_all() noexcept {
-  ++users;  // Who goes on may be the last who refers to it.
+  ++users;  // A resumed receiver may drop the last reference.
   while (waiting.after != &waiting) {
     auto& told = static_cast<Receiver&>(*waiting.after);
     told.leave();
@@ -120,7 +121,7 @@ Receiver::Receiver(Receiver&& other) noexcept
       waiter(std::exchange(other.waiter, 0)),
       tag(other.tag) {
   if (waiter == 0) return;
-  enter(*other.after);  // Before the next one: where `other` is.
+  enter(*other.after);  // In the place of `other`, before the next one.
   other.leave();
 }
 

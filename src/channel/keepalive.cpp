@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The keepalive: an RDMA write of no bytes, when nothing else shows that the peer can be reached.
+// The keepalive: an RDMA write of no bytes, sent when nothing else shows that the peer can be
+// reached.
 //
-// It needs no receive and no memory of the peer, and touches none; its acknowledgement comes from
-// the peer's device. So it proves the path and the peer's queue pair, and not that the peer's
-// program does anything. It has a slot of its own, and a place in the send queue that no work of
-// the user's can take.
+// It needs no receive and no memory of the peer, and touches none. The peer's device acknowledges
+// it. So it proves that the path and the peer's queue pair work, but not that the peer's program
+// does anything. It has its own slot, and a place in the send queue that the user's work cannot
+// take.
 #include <bit>
 #include <utility>
 
@@ -15,11 +16,11 @@
 namespace verbatim::detail {
 namespace {
 
-/// What the slots tell of the time between two looks. The straight path counts nothing for us: a
-/// result that was taken has changed its slot's id.
+/// What the slots show about the time between two looks. The straight path keeps no counter for
+/// this. A slot's id changes when its result is taken, and that is enough.
 struct Traffic {
-  std::uint64_t results = 0;  ///< Equal ones: none was taken.
-  bool is_sending = false;    ///< The device has a request, which finds out by itself.
+  std::uint64_t results = 0;  ///< Unchanged: no result was taken.
+  bool is_sending = false;    ///< The device has a request, which will notice a lost peer itself.
 };
 
 Traffic look_at(const ChannelState& channel) noexcept {
@@ -51,7 +52,7 @@ void ChannelState::step_keepalive(Clock::time_point now) noexcept {
   probe.opcode = IBV_WR_RDMA_WRITE;
   probe.send_flags = IBV_SEND_SIGNALED;
   ibv_send_wr* refused = nullptr;
-  // A device that refuses it is broken, and has other ways to say so.
+  // A device that refuses this is broken, and reports that in other ways.
   if (call(raw, &probe, &refused) == 0) keepalive.slot->state = SlotState::flying;
 }
 

@@ -38,7 +38,7 @@ short Leave::wanted() const noexcept {
 }
 
 Leave::Stage Leave::end(const Result<void>& how) noexcept {
-  // A peer whose connection has ended is done.
+  // A peer whose connection has ended is done too.
   if (how || how.error() != Errc::closed) result_ = how;
   return Stage::over;
 }

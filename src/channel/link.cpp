@@ -15,7 +15,8 @@ void set(int fd, int level, int option, int value) noexcept {
   static_cast<void>(setsockopt(fd, level, option, &value, sizeof value));
 }
 
-/// The options that make a vanished host noticed; what a socket of another family lacks is left.
+/// Sets the options by which TCP notices a host that has vanished. Sockets of other families lack
+/// some of them; those calls fail, without harm.
 void watch_for_silence(int fd) noexcept {
   constexpr int kProbes = 3;
   constexpr int kBetweenProbes = 2;
@@ -82,7 +83,7 @@ bool Link::say_done() noexcept {
     if (sent >= 0)
       said_bytes_ += static_cast<std::uint8_t>(sent);
     else if (errno != EINTR)
-      return false;  // What ails the connection, look() will see.
+      return false;  // look() will see what is wrong with the connection.
   }
   return said_bytes_ == kDoneFrame.size();
 }

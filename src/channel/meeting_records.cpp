@@ -11,24 +11,26 @@
 #include "verbatim/base/try.hpp"
 #include "verbatim/channel/admission.hpp"
 
-// Little-endian, nothing between the fields, nothing after the last.
+// Little-endian, with no padding between the fields, and nothing after the last.
 //
-//   greeting       "VBEP"  version:16  length:16 (of all)  authenticates:8
-//   proof          satisfied:8  message
-//   introduction   endpoint_length:16  endpoint  private data
-//   refusal        code:8  name
+//    greeting       "VBEP"  version:16  length:16 (of all)  authenticates:8
+//    proof          satisfied:8  message
+//    introduction   endpoint_length:16  endpoint  private data
+//    refusal        code:8  name
 //
-// The greeting begins as the endpoint did that was the first record of version 1: a peer of that
-// version says "version 2, must be 1" and not that it met a stranger. Later versions keep this.
+// The greeting begins like the endpoint, which was the first record in version 1. A peer of that
+// version therefore reports "version 2, must be 1", and not that it met a stranger. Later versions
+// must keep this.
 
 namespace verbatim::detail {
 namespace {
 
-constexpr std::uint32_t kMagic = 0x50454256;  // "VBEP" in the order of the bytes.
+constexpr std::uint32_t kMagic = 0x50454256;  // "VBEP" in byte order.
 constexpr std::uint16_t kGreetingBytes = 9;
-constexpr std::size_t kMaxName = 23;  ///< As much as the text of an Error holds.
+constexpr std::size_t kMaxName = 23;  ///< The most that the text of an Error holds.
 
-/// What a refusal may say, by its number on the wire. Errc itself is no format.
+/// The codes that a refusal may contain, by their number on the wire. The values of Errc itself are
+/// not a format.
 constexpr Errc kRefusals[] = {Errc::closed,          Errc::permission_denied, Errc::busy,
                               Errc::incompatible,    Errc::malformed,         Errc::timed_out,
                               Errc::out_of_resources};

@@ -30,7 +30,7 @@ VERBATIM_COLD void report(ChannelCore& channel, int other, int own,
 }  // namespace
 
 Entry::Entry(ChannelCore& channel, const std::source_location& where) noexcept {
-  if (&channel == &gone_channel) return;  // Of nobody; it is told by the post.
+  if (&channel == &gone_channel) return;  // Belongs to nobody; the post reports it.
   thread_local const int own = gettid();
   int other = 0;
   if (channel.one_thread.inside.compare_exchange_strong(other, own, std::memory_order_relaxed))

@@ -37,15 +37,15 @@ void Patience::pause() noexcept {
 
 void Patience::sleep(Clock::time_point until) noexcept {
   CompletionCore& core = *channel_.core;
-  if (!core.arm()) {  // Cannot be armed: keep looking, but let others run.
+  if (!core.arm()) {  // Cannot be armed: keep polling, but let others run.
     sched_yield();
     return;
   }
-  if (core.drain() != 0) return;  // It came between the last poll and the arming.
+  if (core.drain() != 0) return;  // It arrived between the last poll and the arming.
   if (!channel_.cause && channel_.interrupted.load()) return;
   const auto left = std::max(until - Clock::now(), Clock::duration::zero());
   const timespec time = to_timespec(left);
-  // Who ends the channel has heeded the interrupt. poll(2) passes over negative descriptors.
+  // If the channel is ending, the interrupt has been handled. ppoll ignores negative descriptors.
   const int interrupt = channel_.cause || ignores_waker_ ? -1 : channel_.interrupt->waker->fd();
   const short wanted = channel_.link_events();
   pollfd sources[] = {
@@ -53,11 +53,13 @@ void Patience::sleep(Clock::time_point until) noexcept {
       {.fd = interrupt, .events = POLLIN, .revents = 0},
       {.fd = wanted != 0 ? channel_.link.fd() : -1, .events = wanted, .revents = 0}};
   if (ppoll(sources, std::size(sources), &time, nullptr) <= 0) return;
-  // It was for the Reactor, which hears of it later: do not wake for it again and again.
+  // The wake-up was for the Reactor, which will see it later. Do not wake up for it again and
+  // again.
   if (sources[1].revents != 0 && channel_.interrupt->is_shared) ignores_waker_ = true;
   if (sources[2].revents != 0) channel_.link_is_ready();
   if (sources[0].revents == 0) return;
-  // Takes and acknowledges. If it cannot, the next sleep is shorter, and no more than that.
+  // Takes and acknowledges the event. If that fails, the next sleep is shorter, and nothing else
+  // happens.
   [[maybe_unused]] const auto taken = core.events.wait(std::chrono::nanoseconds{0});
 }
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The peer's end, as the connection beside the channel tells it, or whoever calls Canceller::end().
+// The peer's end, which the connection beside the channel reports, or a caller of Canceller::end().
 //
-// The device of a peer that is gone just does not answer: a send ends after its retries, a receive
-// never. The connection knows at once. What had arrived wins: the peer's end counts when nothing of
-// it came for kGrace, so that completions on their way are filed first.
+// The device of a peer that is gone simply does not answer. A send ends after its retries, a
+// receive never. The connection reports the end at once. But what had already arrived comes first:
+// the peer's end counts only when nothing has arrived from it for kGrace, so that completions on
+// their way are filed before.
 #include "channel/channel_state.hpp"
 #include "channel/interrupt.hpp"
 #include "channel/work_failure.hpp"
@@ -11,9 +12,10 @@
 namespace verbatim::detail {
 namespace {
 
-/// While somebody spins or polls: a look is a system call. Sleepers are woken by the connection.
+/// How often a thread that spins or polls looks at the connection, because each look is a system
+/// call. The connection wakes threads that sleep.
 constexpr auto kLinkInterval = std::chrono::milliseconds{2};
-/// A request may fail before the connection's end has come here.
+/// A request may fail before the end of the connection is visible here.
 constexpr auto kNews = std::chrono::milliseconds{20};
 
 bool tells_end(LinkState state) noexcept {
@@ -27,9 +29,9 @@ Error end_of_peer(const Link& link) noexcept {
   return lost;
 }
 
-/// Such a failure is also what a peer that went away leaves behind.
+/// Whether a peer that has gone away could have caused this failure.
 bool may_be_gone(const Error& failure) noexcept {
-  if (failure == Errc::peer_lost) return true;  // The keepalive's.
+  if (failure == Errc::peer_lost) return true;  // The keepalive reported it.
   return failure == Errc::work_failed && is_unanswered(status_of(failure));
 }
 
@@ -50,8 +52,8 @@ bool ChannelState::heed_link(Clock::time_point now) noexcept {
   return true;
 }
 
-/// Ends the channel with what is known of the failure's reason besides the status: the peer's end,
-/// for whose news it may have to wait, or trouble with the port.
+/// Ends the channel with what is known about the reason of the failure besides the status: the
+/// peer's end, or trouble with the port. It may have to wait for news of the peer's end.
 bool ChannelState::heed_failure(Clock::time_point now) noexcept {
   const bool has_link = link.state() != LinkState::none;
   if (may_be_gone(*ending.failure) && (has_link || options.news_timeout.count() > 0)) {

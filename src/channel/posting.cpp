@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Posts that are refused, and batches.
+// Refused posts, and batches.
 #include <array>
 #include <atomic>
 #include <utility>
@@ -10,7 +10,7 @@
 namespace verbatim::detail {
 namespace {
 
-/// Of this thread: errors of refused posts, by the number of the refusal.
+/// The errors of refused posts of this thread, by the number of the refusal.
 struct Refusal {
   std::uint64_t number;
   Error error;
@@ -18,7 +18,7 @@ struct Refusal {
 constinit thread_local std::array<Refusal, 16> refusals{};
 constinit std::atomic<std::uint64_t> refusal_count{0};
 
-/// A handle's id has so many bits for the number.
+/// The largest number of a refusal that fits in a handle's id.
 constexpr std::uint64_t kRefusalNumbers = ~std::uint64_t{0} >> kIndexBits;
 
 }  // namespace
@@ -31,7 +31,7 @@ Ticket ChannelCore::refuse(OperationQueue& queue, Post how) noexcept {
   ChannelState& state = whole(*this);
   if (!state.cause) state.heed_interrupts();
   if (state.in_child()) return state.park_refusal({.code = Errc::forked, .operation = "post"}, how);
-  // Whom it happened to matters more than that it happened before.
+  // That the peer has gone matters more to the caller than that the channel has ended.
   if (state.cause && is_peer_end(*state.cause)) return state.park_refusal(*state.cause, how);
   if (state.cause)
     return state.park_refusal({.code = state.ending.abandoned ? Errc::closed : Errc::broken,
@@ -88,7 +88,7 @@ Ticket ChannelCore::device_refused(OperationQueue& queue, Slot& slot, int os_err
                                    Post how) noexcept {
   call_off(slot);
   slot.state = SlotState::free;
-  queue.free = &slot;  // Its `next` is as it was.
+  queue.free = &slot;  // Its `next` has not changed.
   if (how.count != nullptr) --*how.count;
   return whole(*this).park_refusal(
       post_failed(raw->context, &queue == &sends ? kPostSend : kPostReceive, os_error), how);
@@ -116,7 +116,7 @@ Error ChannelCore::refusal(std::uint64_t id) noexcept {
 
 Ticket ChannelCore::finish_batch(ibv_send_wr& last_request, Slot& first, Slot& last,
                                  Post how) noexcept {
-  // A signal at least for every half of the queue, so that the device can free its places.
+  // Signals at least once in every half of the queue, so that the device can free its places.
   const std::ptrdiff_t every = sends.count / 2 > 0 ? sends.count / 2 : 1;
   const std::ptrdiff_t end = &last_request - batch_requests;
   for (std::ptrdiff_t i = every - 1; i < end; i += every)
@@ -146,8 +146,9 @@ Ticket ChannelState::batch_refused(Slot& last, int os_error, const ibv_send_wr* 
     last.next = std::exchange(sends.free, first);
     return park_refusal(error, how);
   }
-  // The device took a part, unsignaled (or does not say): only a flush can end it. Not
-  // `would_block`: trying again would send that part twice.
+  // The device took a part of the batch, which is unsignaled, or it does not say what it took. Only
+  // a flush can end that part. The error is not `would_block`, because trying again would send the
+  // part twice.
   error.code = Errc::device_failed;
   error.field = "a batch was taken in part";
   expire(error);
@@ -162,7 +163,7 @@ std::pair<std::size_t, Error> ChannelCore::finish_receives(std::size_t count, Po
     slot.state = how.state;
     slot.scope = how.scope;
     slot.where = how.where;
-    receives.free = slot.next;  // Which stays as it is: who posts finds them by it.
+    receives.free = slot.next;  // `next` stays: the poster finds them by it.
   }
   if (how.count != nullptr) *how.count += static_cast<std::uint32_t>(count);
   ibv_recv_wr* const behind = std::exchange(receive_requests[count - 1].next, nullptr);
@@ -173,7 +174,8 @@ std::pair<std::size_t, Error> ChannelCore::finish_receives(std::size_t count, Po
     return {count, {}};
   Error error = post_failed(raw->context, kPostReceive, failed);
   if (rejected == nullptr) {
-    // It does not say what it took: only a flush can tell. All are told of it by their wait.
+    // The device does not say what it took, so only a flush can tell. Each receive's wait reports
+    // it.
     error.code = Errc::device_failed;
     error.field = "receives were taken in part";
     state.expire(error);

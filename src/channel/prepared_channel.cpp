@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// How channels are made: from nothing, and from one that has ended.
+// How channels are made: new ones, and ones from a channel that has ended.
 #include "verbatim/channel/prepared_channel.hpp"
 
 #include <algorithm>
@@ -58,7 +58,7 @@ QueuePairOptions queue_pair_options(const ChannelOptions& options, const Protect
                         ? options.access
                         : options.access.without(Access::remote_atomic),
           .shared_receive_queue = is_shared ? shared->queue : std::nullopt,
-          .max_send_requests = depths.sends + 1 + depths.keepalives,  // And the marker.
+          .max_send_requests = depths.sends + 1 + depths.keepalives,  // One for the marker.
           .max_receive_requests = is_shared ? none : receives + 1,
           .max_send_elements = options.max_send_elements,
           .max_receive_elements = is_shared ? none : options.max_receive_elements,
@@ -73,7 +73,7 @@ QueuePairOptions queue_pair_options(const ChannelOptions& options, const Protect
           .route = options.route};
 }
 
-/// A queue's part of the run: `count` slots, then the marker's.
+/// Lays out a queue's part of the run: `count` slots, then the marker's slot.
 void lay_out(ChannelState& state, OperationQueue& queue, Slot* first, std::uint32_t count) {
   queue.channel = &state;
   queue.first = first;
@@ -86,7 +86,7 @@ void lay_out(ChannelState& state, OperationQueue& queue, Slot* first, std::uint3
   }
 }
 
-/// Requests of a batch, each with the next behind it.
+/// The requests of a batch, each linked to the next.
 template <class Request>
 std::unique_ptr<Request[]> make_chain(std::uint32_t count) {
   auto chain = std::make_unique<Request[]>(count);
@@ -94,7 +94,7 @@ std::unique_ptr<Request[]> make_chain(std::uint32_t count) {
   return chain;
 }
 
-/// Takes the prepared queue pair over: from now on receives can be posted.
+/// Takes over the prepared queue pair. From now on receives can be posted.
 void adopt(ChannelState& state, PreparedQueuePair prepared, const char* what) {
   state.queue_pair_number = prepared.number();
   if (log_enabled()) log_life(what, name_of_object(Raw::of(prepared)));
@@ -106,7 +106,8 @@ void adopt(ChannelState& state, PreparedQueuePair prepared, const char* what) {
   state.core->shared_receives->enrol(*state.inbox, state.queue_pair_number);
 }
 
-/// The queue pair may still have receives that are not its own.
+/// Leaves the inbox. The queue pair may still hold receives of the shared queue, so it is retired
+/// instead of destroyed.
 void leave_inbox(ChannelState& state) noexcept {
   if (state.inbox == nullptr) return;
   Inbox& inbox = *std::exchange(state.inbox, nullptr);
@@ -148,7 +149,8 @@ ChannelState::~ChannelState() {
 Result<ChannelState*> prepare_on(const std::shared_ptr<CompletionCore>& core,
                                  const ProtectionDomain& domain, const ChannelOptions& options,
                                  Depths depths) {
-  // First: the places of a queue pair that is made in vain come back late.
+  // Claims the slots first, because the completion queue entries of a queue pair that is created in
+  // vain become free only later.
   const auto run = VERBATIM_TRY(core->slab.claim(depths.slots()));
   auto prepared = QueuePair::prepare(queue_pair_options(options, domain, *core, depths));
   if (!prepared) {
@@ -190,7 +192,8 @@ Result<PreparedChannel> PreparedChannel::create(const ProtectionDomain& domain,
                                    .field = "the reactor is of another context"});
     return PreparedChannel{VERBATIM_TRY(detail::prepare_on(shared, domain, options, depths))};
   }
-  // A device may make queues deeper than asked for, and each place needs one here.
+  // A device may make queues deeper than requested, and each place needs an entry in the completion
+  // queue.
   std::uint32_t depth = depths.slots();
   for (int attempt = 0;; ++attempt) {
     const auto core =
@@ -211,7 +214,7 @@ detail::ChannelCore& PreparedChannel::core() const { return owned(); }
 
 Result<Channel> PreparedChannel::connect(const Endpoint& peer) && {
   detail::ChannelState& state = owned();
-  // A receive whose time was over has destroyed the queue pair.
+  // A receive that timed out has destroyed the queue pair.
   if (state.cause) return std::unexpected(*state.cause);
   if (state.keepalive.slot != nullptr && !peer.remote_write)
     return std::unexpected(
@@ -267,8 +270,8 @@ Result<PreparedChannel> Channel::recycle() && {
               .operation = "recycle",
               .field = state.ending.proven ? "events" : "the device does not stop",
               .value = gone.bits});
-  // What the device still reports of former requests has a stale id, and is dropped; what it
-  // reports of other channels is theirs.
+  // Completions of former requests have a stale id, and are dropped. Completions of other channels
+  // are filed there.
   if (state.ending.destroyed || state.inbox != nullptr) {
     detail::leave_inbox(state);
     state.queue_pair.reset();
@@ -284,7 +287,7 @@ Result<PreparedChannel> Channel::recycle() && {
     detail::adopt(state, VERBATIM_TRY(std::move(*state.queue_pair).reset()),
                   "recycled channel over");
     state.queue_pair.reset();
-    [[maybe_unused]] const auto swept = state.core->sweep();  // A broken queue will say so again.
+    [[maybe_unused]] const auto swept = state.core->sweep();  // A broken queue fails again later.
   }
   for (detail::OperationQueue* queue : {&state.sends, &state.receives})
     detail::lay_out(state, *queue, queue->first, queue->count);

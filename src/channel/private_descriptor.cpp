@@ -18,7 +18,7 @@ PrivateDescriptor* list_head = nullptr;
 PrivateDescriptor::Lock::Lock() noexcept {
   const int before = errno;
   static std::once_flag once;
-  // The lock is held across the fork, so that the child finds the list whole.
+  // The lock is held across the fork, so that the child finds a consistent list.
   std::call_once(once, [] {
     pthread_atfork([] { list_mutex.lock(); }, [] { list_mutex.unlock(); },
                    [] {

@@ -6,17 +6,18 @@
 #include "base/byte_codec.hpp"
 #include "verbatim/base/try.hpp"
 
-// The record, version 1. Little-endian, nothing between the fields, nothing after the last:
+// The record, version 1. Little-endian, with no padding between the fields, and nothing after the
+// last:
 //
-//   "VBRD"  version:16  length:16 (of all)  nonce:64  seen_nonce:64
+//    "VBRD"  version:16  length:16 (of all)  nonce:64  seen_nonce:64
 
 namespace verbatim::detail {
 namespace {
 
-constexpr std::uint32_t kMagic = 0x44524256;  // "VBRD" in the order of the bytes.
+constexpr std::uint32_t kMagic = 0x44524256;  // "VBRD" in byte order.
 constexpr std::uint16_t kVersion = 1;
 
-/// A ByteWriter without memory of its own: the record is written on paths that cannot fail.
+/// A ByteWriter that does not allocate, because the record is written on paths that cannot fail.
 class RecordWriter {
  public:
   template <std::unsigned_integral T>

@@ -22,12 +22,12 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// A name to listen on is one of this machine: it is known at once, or not at all.
+/// A name to listen on belongs to this machine. It resolves quickly, or not at all.
 constexpr std::chrono::seconds kLocalLookup{5};
-/// Clients taken from the kernel in one turn, so that handshakes get theirs.
+/// How many clients one turn accepts from the kernel, so that handshakes get their turn, too.
 constexpr int kWelcomedAtOnce = 64;
 
-// What an event is about; clients have the numbers that follow.
+// The source of an event. Clients have the numbers from kFirstGuest on.
 constexpr std::uint64_t kListeningSocket = 0;
 constexpr std::uint64_t kTimer = 1;
 constexpr std::uint64_t kFirstGuest = 2;
@@ -131,17 +131,18 @@ void Reception::serve() {
        std::span{events}.first(static_cast<std::size_t>(std::max(count, 0)))) {
     if (event.data.u64 == kListeningSocket)
       clients = true;
-    else if (event.data.u64 != kTimer)  // set_timer() puts that out.
+    else if (event.data.u64 != kTimer)  // set_timer() clears that one.
       advance(event.data.u64);
   }
-  // Those that are here come first, and what has come in time counts, however late we look.
+  // Events come before time-outs: what has arrived in time counts, however late we look. New
+  // clients come last.
   expire();
   if (clients) welcome();
 }
 
 void Reception::welcome() {
   for (int i = 0; i < kWelcomedAtOnce; ++i) {
-    // Without a descriptor accept() fails also where nobody waits.
+    // Without a free descriptor, accept() fails even when no client waits.
     if (!wait_until_ready(listening_.get(), POLLIN, {})) return;
     auto client = try_accept(listening_.get(), kAccept);
     if (!client && is_out_of_descriptors(client.error()) && !guests_.empty()) {
@@ -168,7 +169,8 @@ void Reception::welcome() {
 }
 
 void Reception::make_room() {
-  // Whatever it has said: a rule that prefers some could be used to keep the others out.
+  // Drops the oldest, whatever it has sent. A rule that prefers some clients could be used to keep
+  // the others out.
   const auto oldest = guests_.begin();
   const Error crowded{.code = Errc::busy,
                       .operation = kAccept,
@@ -209,7 +211,7 @@ void Reception::expire() {
 
 void Reception::drop(std::map<GuestNumber, Handshake>::iterator guest, const Error& why) {
   const Peer peer = guest->second.peer();
-  guests_.erase(guest);  // Its socket leaves the epoll set as it is closed.
+  guests_.erase(guest);  // Closing its socket removes it from the epoll set.
   if (log_enabled())
     log(LogLevel::warning, address_ + ": no channel for " + peer.address + ": " + to_string(why));
   if (!options_.on_dropped) return;
@@ -223,7 +225,7 @@ void Reception::drop(std::map<GuestNumber, Handshake>::iterator guest, const Err
 void Reception::set_timer() noexcept {
   Clock::time_point when{};
   if (!outcomes_.empty())
-    when = Clock::time_point{Clock::duration{1}};  // At once, and until it is set anew.
+    when = Clock::time_point{Clock::duration{1}};  // At once, and until the next change.
   else if (!guests_.empty())
     when = guests_.begin()->second.deadline();
   if (when == timer_at_ && (when == Clock::time_point{} || when > Clock::now())) return;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What scopes wait for and report, and what becomes of a buffer that dies before its scope.
+// What scopes wait for and report, and what happens when a buffer dies before its scope.
 #include "verbatim/channel/scope.hpp"
 
 #include <pthread.h>
@@ -21,7 +21,8 @@ namespace verbatim {
 namespace detail {
 namespace {
 
-/// A refused post, which then counts no longer; empty if somebody has waited for it.
+/// Takes the record of a refused post, which then no longer counts. Empty if a wait has already
+/// taken it.
 std::optional<ScopeLedger::Refused> take_refused(ScopeLedger& ledger, std::uint64_t id) noexcept {
   const auto found = std::ranges::find(ledger.refused, id, &ScopeLedger::Refused::id);
   if (found == ledger.refused.end()) return std::nullopt;
@@ -31,7 +32,8 @@ std::optional<ScopeLedger::Refused> take_refused(ScopeLedger& ledger, std::uint6
   return taken;
 }
 
-/// Over the queue's own slots, until the scope's last handle: a stack keeps busy slots in front.
+/// Waits for the handles of the scope in this queue. Stops at the last one: the free list is a
+/// stack, so busy slots are in front.
 void collect(ChannelState& state, OperationQueue& queue, ScopeState& scope) noexcept {
   for (Slot& slot : slots_of(queue)) {
     if (scope.handles == 0) break;
@@ -47,7 +49,8 @@ void collect(ChannelState& state, OperationQueue& queue, ScopeState& scope) noex
 }  // namespace
 
 void ScopeLedger::record(ScopeState& scope, const ScopeFailure& failure) {
-  // An exception may have ended a former scope at the same place, which nobody asked then.
+  // An exception may have ended an earlier scope at the same address, and then nobody took its
+  // failures.
   if (!std::exchange(scope.failed, true))
     std::erase_if(failed, [&](const Failed& each) { return each.scope == &scope; });
   failed.push_back({&scope, scope.is_shared, failure});
@@ -64,7 +67,7 @@ bool make_room(ChannelCore& channel, OperationQueue& queue, std::uint64_t refuse
   if (failure.code != Errc::would_block) return give_up();
   Patience patience{state, Deadline{}, since};
   bool looked = false;
-  // At least one look: with a free slot here it was the device that had no room.
+  // Looks at least once. If a slot is free here, the device was the one without room.
   const auto has_room = [&] {
     return std::exchange(looked, true) && (queue.free != nullptr || state.cause);
   };
@@ -76,7 +79,8 @@ bool make_room(ChannelCore& channel, OperationQueue& queue, std::uint64_t refuse
 
 namespace {
 
-/// Handles that the closure left: refused posts fail the scope, the others are waited for.
+/// Finishes the handles that the closure left. Refused posts fail the scope; for the others it
+/// waits.
 void finish_handles(ChannelState& state, ScopeState& scope) noexcept {
   auto& refused = state.ledger.refused;
   for (const ScopeLedger::Refused& each : refused) {
@@ -93,7 +97,7 @@ void finish_handles(ChannelState& state, ScopeState& scope) noexcept {
 
 void finish_scope(ChannelCore& channel, ScopeState& scope) noexcept {
   ChannelState& state = whole(channel);
-  // Mostly one look brings them all, and nobody needs patience.
+  // Usually one poll brings all of them, and no Patience is needed.
   if (scope.detached != 0) state.core->drain();
   if (scope.detached != 0) {
     Patience patience{state, Deadline{}};
@@ -101,7 +105,7 @@ void finish_scope(ChannelCore& channel, ScopeState& scope) noexcept {
       state.expire(state.late("wait", state.awaits_receive()));
   }
   if (scope.handles != 0) finish_handles(state, scope);
-  // A failure that nobody waited for ends the channel too.
+  // A failure ends the channel even if nobody waited for that operation.
   if (scope.failed && state.is_ending()) state.see_it_end();
 }
 
@@ -151,7 +155,8 @@ Error take_failed(ChannelCore& channel, std::uint64_t id) noexcept {
 std::vector<ScopeFailure> take_failures(ChannelCore& channel, ScopeState& scope) noexcept {
   std::vector<ScopeLedger::Failed>& failed = whole(channel).ledger.failed;
   std::vector<ScopeFailure> taken;
-  // One of several channels may have failed elsewhere only: then what a former one left is here.
+  // One of several channels may have failed only elsewhere. In that case the failures here are left
+  // from an earlier scope.
   const auto is_of_scope = [&](const ScopeLedger::Failed& each) {
     return each.scope == &scope && each.is_shared == scope.is_shared;
   };
@@ -177,7 +182,7 @@ void ClosureFrame::check_local(std::uint64_t address, std::source_location where
   const std::uintptr_t place = real != nullptr ? reinterpret_cast<std::uintptr_t>(real) : address;
   if (place >= end_ || (real == nullptr && place < here)) return;
 #endif
-  // A fiber or coroutine runs on another stack: then nothing can be said.
+  // A fiber or coroutine runs on another stack. In that case this check can say nothing.
   pthread_attr_t attributes;
   void* bottom = nullptr;
   std::size_t size = 0;

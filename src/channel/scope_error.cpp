@@ -8,7 +8,7 @@
 namespace verbatim {
 namespace {
 
-/// "demo.cpp:12: ", without the folders.
+/// The place as "demo.cpp:12: ", without folders.
 std::string place(const std::source_location& where) {
   const std::string_view path = where.file_name();
   const std::size_t slash = path.rfind('/');

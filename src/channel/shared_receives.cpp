@@ -19,11 +19,11 @@ namespace {
 
 constexpr const char* kOperation = "Reactor::create";
 constexpr std::size_t kAlignment = 64;
-/// So many are posted with one doorbell.
+/// How many receives are posted with one doorbell.
 constexpr std::uint32_t kBatch = 16;
 constexpr std::uint32_t kFirstBits = 6;  ///< Of the table's size.
-/// The event of a queue pair that has taken its last receive may come before it is retired: nobody
-/// is called for it then.
+/// A queue pair's event that it has taken its last receive may arrive before the queue pair is
+/// retired. No callback runs for it then, so look once soon after.
 constexpr std::chrono::milliseconds kFirstLook{1};
 
 }  // namespace
@@ -53,7 +53,7 @@ SharedReceives::SharedReceives(CompletionCore& of, const SharedReceiveOptions& c
       waker_(of.waker) {}
 
 SharedReceives::~SharedReceives() {
-  // The system may give the memory to somebody else.
+  // The system may give the memory to another owner.
   if constexpr (VERBATIM_ASAN)
     for (std::uint32_t i = 0; blocks_ && i < options.count; ++i)
       if (blocks_[i]) show(*blocks_[i]);
@@ -100,7 +100,7 @@ Result<void> SharedReceives::open(const ProtectionDomain& domain) {
 void SharedReceives::close() noexcept {
   thread_.store(0, std::memory_order_relaxed);
   retired_.clear();
-  queue.reset();  // With it goes what was posted.
+  queue.reset();  // What was posted goes with it.
   std::uint32_t here = length_of(std::exchange(home_, nullptr));
   for (Slot& slot : run_) {
     if (slot.state != SlotState::shared) continue;
@@ -125,11 +125,11 @@ void SharedReceives::take_back(BufferHome& home, BufferBlock& block) noexcept {
 }
 
 void SharedReceives::take_back_slowly(BufferBlock& block) noexcept {
-  std::shared_ptr<Waker> sleeper;  // It may be all that is left.
+  std::shared_ptr<Waker> sleeper;  // `this` may be gone by then.
   switch (returned_.put(block, [&] { sleeper = waker_; })) {
     case ReturnedBlocks::Put::last: delete this; break;
     case ReturnedBlocks::Put::awaited: sleeper->wake(); break;
-    case ReturnedBlocks::Put::queued:  // Nobody waits for one in turn.
+    case ReturnedBlocks::Put::queued:  // Nobody waits for this one.
     case ReturnedBlocks::Put::kept:
     case ReturnedBlocks::Put::closed: break;
   }
@@ -153,7 +153,7 @@ bool SharedReceives::collect() noexcept {
 }
 
 void SharedReceives::take_off(Block& block) noexcept {
-  block.slot.id += kGeneration;  // What is said of a former receive is stale.
+  block.slot.id += kGeneration;  // Makes completions of an earlier receive stale.
   block.slot.state = SlotState::shared;
   block.sequence = ++sequence_;
   block.request.wr_id = block.slot.id;
@@ -219,7 +219,7 @@ void SharedReceives::post_to(Inbox& inbox) noexcept {
     block.holder = &inbox;
     ++inbox.held;
   }
-  // The next that comes home is for it.
+  // The next block that comes home is for this channel.
   if (inbox.held < kOwnReceives) low_ = UINT32_MAX;
 }
 
@@ -271,7 +271,7 @@ Slot* SharedReceives::take_in(Slot& slot, const ibv_wc& wc) noexcept {
   Inbox* const inbox = inbox_of(wc.qp_num);
   if (block.sequence > latest) latest = block.sequence;
   if (inbox == nullptr || wc.status != IBV_WC_SUCCESS) [[unlikely]] {
-    take_in_failure(inbox, wc);  // First: its queue pair gets no more.
+    take_in_failure(inbox, wc);  // First, so that its queue pair gets no more.
     if constexpr (VERBATIM_ASAN) hide(block);
     keep(block);
     return nullptr;
@@ -327,10 +327,10 @@ void SharedReceives::forget(Inbox& inbox) noexcept {
   while (table_[hole].number != inbox.number) hole = (hole + 1) & mask;
   inbox.number = 0;
   --entries_;
-  if (inbox.held != 0)  // The device may have them for ever.
+  if (inbox.held != 0)  // The device may keep them for ever.
     for (const Slot& slot : run_)
       if (block_of(slot).holder == &inbox) block_of(slot).holder = nullptr;
-  // Who was put behind it for want of this place moves up.
+  // Moves up the entries that were put further back because this place was taken.
   for (std::size_t place = (hole + 1) & mask; table_[place].number != 0;
        place = (place + 1) & mask) {
     const std::size_t wanted = place_of(table_[place].number);
@@ -362,7 +362,7 @@ void SharedReceives::look_at_retired() noexcept {
     return now >= each.until || each.queue_pair.events().has(EventType::last_receive_reached);
   };
   if (std::ranges::any_of(retired_, is_done)) {
-    // What they have completed is here by now, and does not go with them.
+    // Files what they have completed, so that it does not go with them.
     for (std::uint64_t looks = 0; looks <= core.slab.mask() && core.drain() > 0; ++looks) {
     }
     std::erase_if(retired_, [&](const Retired& each) {
@@ -399,7 +399,7 @@ void SharedReceives::recover() noexcept {
     come_home(block);
     ++found;
   }
-  if (oldest >= lost_before_) lost_before_ = 0;  // None can be missing any more.
+  if (oldest >= lost_before_) lost_before_ = 0;  // None can be missing now.
   if (found == 0) return;
   log(LogLevel::info, "receives that a queue pair took with it are posted anew");
   post();

@@ -89,9 +89,9 @@ void Slab::give_back(std::span<Slot> run) noexcept {
   for (Slot& slot : run) {
     slot.queue = nullptr;
     slot.scope = nullptr;
-    slot.flight = {};  // The device has let go.
+    slot.flight = {};  // The device no longer uses it.
   }
-  // With its neighbours it is one run again.
+  // Merges the run with its free neighbours.
   const auto behind = free_.lower_bound(first);
   if (behind != free_.begin()) {
     const auto before = std::prev(behind);

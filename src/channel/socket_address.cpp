@@ -34,7 +34,7 @@ struct Lookup {
   std::vector<SocketAddress> found{};
 };
 
-/// Blocks as long as the system's resolver likes, unless `flags` forbid it to ask anybody.
+/// Blocks for as long as the system's resolver takes, unless `flags` forbid queries.
 Lookup look_up(const std::string& host, std::uint16_t port, int flags) {
   addrinfo hints{};
   hints.ai_family = AF_UNSPEC;
@@ -57,7 +57,7 @@ Lookup look_up(const std::string& host, std::uint16_t port, int flags) {
   return result;
 }
 
-/// In a thread of its own, which is left behind if it takes too long.
+/// Resolves in a separate thread, which is left behind if it takes too long.
 Result<Lookup> look_up_within(const HostPort& where, int flags, const BoundedCall& call) {
   const Error late =
       Error{.code = Errc::timed_out, .operation = call.operation, .field = "host"}.with_text(
@@ -78,7 +78,7 @@ Result<Lookup> look_up_within(const HostPort& where, int flags, const BoundedCal
 
 Result<std::vector<SocketAddress>> resolve_with(const HostPort& where, int flags,
                                                 const BoundedCall& call) {
-  // A numeric address needs nobody's help, and must not need a thread.
+  // A numeric address needs no resolver, and so no thread.
   Lookup lookup = look_up(where.host, where.port, flags | AI_NUMERICHOST);
   if (lookup.failed != 0 && !where.host.empty()) {
     auto named = look_up_within(where, flags, call);
@@ -138,7 +138,7 @@ Result<HostPort> parse_host_port(std::string_view text, const char* operation) {
     host = host.substr(1, host.size() - 2);
     if (host.empty()) return refused("address (host:port)");
   } else if (host.find_first_of(":[]") != std::string_view::npos) {
-    return refused("address ([IPv6]:port)");  // Which of the colons would be the port's?
+    return refused("address ([IPv6]:port)");  // It is unclear which colon precedes the port.
   }
   if (host.find('\0') != std::string_view::npos) return refused("address (host:port)");
   HostPort result{.host = std::string{host}};
@@ -160,7 +160,7 @@ Result<SocketAddress> parse_unix(std::string_view text, const char* operation) {
   SocketAddress address;
   sockaddr_un name{};
   name.sun_family = AF_UNIX;
-  // A path ends with a zero, an abstract name begins with one, which "@" stands for.
+  // A path ends with a zero byte. An abstract name begins with one, written as "@".
   constexpr std::size_t kLongest = sizeof name.sun_path - 1;
   if (path.size() > kLongest)
     return std::unexpected(Error{.code = Errc::limit_exceeded,

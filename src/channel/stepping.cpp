@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What a channel does by itself, in steps that never wait, and when the next one is due.
+// What a channel does by itself, in steps that never wait, and when the next step is due.
 #include <poll.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@ bool ChannelState::step(Clock::time_point now) noexcept {
   if (is_over()) return false;
   if (ending.stage == Ending::Stage::flushing) return step_end(now);
   if (heed_interrupts(now)) return true;
-  if (ending.failure) return false;  // It waits for the link's word: nothing else matters any more.
+  if (ending.failure) return false;  // Waits for news of the link; the rest no longer matters.
   if (driving.is_left) return step_left(now);
   if (keepalive.slot != nullptr) step_keepalive(now);
   if (!leave.has_begun()) return heed_link(now);
@@ -46,7 +46,7 @@ bool ChannelState::is_timed() const noexcept {
 short ChannelState::link_events() const noexcept {
   if (cause || driving.is_left || link.state() == LinkState::none) return 0;
   if (leave.has_begun()) return leave.wanted();
-  // What has told the peer's end stays readable: from then on the clock counts.
+  // A connection that has shown the peer's end stays readable. From then on the clock decides.
   return ending.peer_gone == Clock::time_point{} ? POLLIN : 0;
 }
 
@@ -69,7 +69,7 @@ bool ChannelState::heed_interrupts(Clock::time_point now) noexcept {
                .value = (own | queue | device).bits});
     return true;
   }
-  // Without a word why: the queue pair is in the error state all the same.
+  // Work was flushed without a reported reason. The queue pair is in the error state all the same.
   if (ending.gave_back) {
     begin_end({.code = Errc::work_failed,
                .operation = "work request",

@@ -28,15 +28,15 @@ PrivateDescriptor new_socket(int family) noexcept {
       [&] { return socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0); });
 }
 
-/// The records are small, and each is waited for.
+/// The records are small, and the peer waits for each of them.
 void send_at_once(int fd) noexcept {
   const int on = 1;
   static_cast<void>(setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on));
 }
 
-/// Somebody may come to listen there, or find the time to.
+/// Whether a listener may still appear there, or find room for us.
 bool may_come(int os_error) noexcept {
-  // A path that is not there yet, and a queue of a unix socket that is full.
+  // ENOENT: the path does not exist yet. EAGAIN: the queue of a unix socket is full.
   return os_error == ECONNREFUSED || os_error == ENOENT || os_error == EAGAIN;
 }
 
@@ -58,7 +58,7 @@ bool wait_until_ready(int fd, short events, Clock::time_point deadline) noexcept
     const timespec time = to_timespec(left);
     pollfd entry{.fd = fd, .events = events, .revents = 0};
     const int ready = ppoll(&entry, 1, &time, nullptr);
-    // An error of the socket counts as ready: the next call on it tells which.
+    // A socket error counts as ready. The next call on the socket reports it.
     if (ready > 0) return true;
     if (ready < 0 && errno != EINTR) return false;
     if (Clock::now() >= deadline) return false;
@@ -66,22 +66,22 @@ bool wait_until_ready(int fd, short events, Clock::time_point deadline) noexcept
 }
 
 void sleep_until(Clock::time_point when) noexcept {
-  static_cast<void>(wait_until_ready(-1, 0, when));  // poll() passes over negative descriptors.
+  static_cast<void>(wait_until_ready(-1, 0, when));  // ppoll() ignores negative descriptors.
 }
 
-/// An attempt at the next address: 0, EINPROGRESS, or why not.
+/// Starts an attempt at the next address. Returns 0, EINPROGRESS, or the errno.
 int Connecting::begin() noexcept {
   const SocketAddress& address = addresses_[next_];
   socket_ = new_socket(address.family());
   if (!socket_) return errno;
-  // An address that swallows packets must leave time for the others.
+  // An address that drops packets must leave time for the other addresses.
   const auto now = Clock::now();
   due_ = now + (call_.deadline - now) / static_cast<Clock::rep>(addresses_.size() - next_);
   if (connect(socket_.get(), address.get(), address.size) == 0) return 0;
-  return errno == EINTR ? EINPROGRESS : errno;  // After a signal it goes on being made, too.
+  return errno == EINTR ? EINPROGRESS : errno;  // After a signal, the attempt continues.
 }
 
-/// What has become of the attempt.
+/// Returns the state of the attempt.
 int Connecting::finish() noexcept {
   if (!wait_until_ready(socket_.get(), POLLOUT, Clock::time_point{}))
     return Clock::now() < due_ ? EINPROGRESS : ETIMEDOUT;
@@ -166,7 +166,7 @@ Result<std::optional<PrivateDescriptor>> try_accept(int listener, const char* op
     case EBADF:
     case EINVAL:
     case ENOTSOCK: return std::unexpected(failure(operation, "connection", errno));
-    default: return std::nullopt;  // Nobody there, or a client that is gone already.
+    default: return std::nullopt;  // No client, or one that is gone already.
   }
 }
 

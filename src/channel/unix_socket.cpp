@@ -11,7 +11,7 @@
 namespace verbatim::detail {
 namespace {
 
-/// The path of the file; nullptr for an abstract name.
+/// The path of the socket file, or nullptr for an abstract name.
 const char* path_of(const SocketAddress& address) noexcept {
   const auto& name = reinterpret_cast<const sockaddr_un&>(address.storage);
   return name.sun_path[0] == '\0' ? nullptr : name.sun_path;
@@ -40,11 +40,11 @@ Result<PrivateDescriptor> listen_unix(const SocketAddress& address, int backlog,
     Error error = os_failure(operation, errno);
     error.field = field;
     if (error.os_error == EADDRINUSE) error.code = Errc::busy;
-    if (error.os_error == ENOENT) error.code = Errc::not_found;  // The folder.
+    if (error.os_error == ENOENT) error.code = Errc::not_found;  // The folder does not exist.
     return std::unexpected(error.with_text(to_string(address)));
   };
   if (!fd) return failed("socket");
-  // The file gets the socket's mode, less the umask.
+  // The file gets the mode of the socket, reduced by the umask.
   if (fchmod(fd.get(), file == SocketFile::own_user ? 0600 : 0666) != 0) return failed("mode");
   if (bind(fd.get(), address.get(), address.size) != 0) {
     if (errno != EADDRINUSE) return failed("bind");

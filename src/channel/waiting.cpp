@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Completions that come to a channel, waiting for one, and taking its result.
+// Filing the completions of a channel, waiting for one, and taking its result.
 #include <bit>
 #include <utility>
 
@@ -11,10 +11,10 @@
 namespace verbatim::detail {
 namespace {
 
-/// Back to the free list, all at once.
+/// Returns all slots of a batch to the free list at once.
 void release_batch(OperationQueue& queue, Slot& last) noexcept {
-  // The others' ids need not change: nobody has a handle to them, and what the device says of them
-  // it says before this one.
+  // Only the last id has to change. Nobody has a handle to the other slots, and the device reports
+  // them before this one.
   last.id += kGeneration;
   last.state = SlotState::free;
   last.next = std::exchange(queue.free, last.next);
@@ -36,11 +36,11 @@ void ChannelState::take_in(Slot& slot, const ibv_wc& wc) noexcept {
   if (is_result && !is_marker && watched.filed++ == 0) raise();
   slot.completion = std::bit_cast<Completion>(wc);
   if (wc.status != IBV_WC_SUCCESS || is_parting()) be_attended();
-  // The first failure is the cause of what follows: it is flushed.
+  // The first failure is the cause. The work after it is flushed.
   if (wc.status == IBV_WC_WR_FLUSH_ERR) {
     ending.gave_back = true;
-    // Nobody waits for it by itself, and the channel ends at the next look: then the reason is
-    // known, and the scope is told.
+    // Nobody waits for this request alone, and the channel ends at the next look. By then the
+    // reason is known, and the scope gets it.
     if (slot.state == SlotState::detached) return;
   } else if (wc.status != IBV_WC_SUCCESS && !ending.failure) {
     ending.failure = work_failure(slot.completion);
@@ -50,7 +50,7 @@ void ChannelState::take_in(Slot& slot, const ibv_wc& wc) noexcept {
     case SlotState::awaited:
     case SlotState::noticed:
       slot.state = SlotState::done;
-      // A failure is told when the channel is over: then its reason is known.
+      // A failure is reported when the channel is over, because only then is its reason known.
       slot.deadline = slot.id;
       if (wc.status == IBV_WC_SUCCESS) core->wakeups.link(slot);
       break;
@@ -130,14 +130,14 @@ ChannelState::Turn ChannelState::turn(Patience& patience) noexcept {
     return Turn::again;
   }
   const bool is_late = patience.is_over();
-  if (step(patience.now())) return Turn::again;  // What has happened goes before the time.
+  if (step(patience.now())) return Turn::again;  // Events come before the time limit.
   if (is_late) return Turn::over;
   if (count == 0) patience.pause();
   return Turn::again;
 }
 
-// A request that the peer has no receive for is sent again for ever, and the device says nothing:
-// that it was sent and is not over is all that is known.
+// If the peer has no receive, the device repeats the request for ever and reports nothing. All that
+// is known is that the request was sent and is not over.
 bool ChannelState::awaits_receive(const Slot& slot) const noexcept {
   return slot.queue == &sends && slot.takes_receive && is_in_flight(slot.state) &&
          !options.max_rnr_retries.retries();
@@ -167,7 +167,7 @@ void ChannelState::look_once() noexcept {
 }
 
 void ChannelState::step_now() noexcept {
-  step(is_timed() ? Clock::now() : Clock::time_point{});  // Mostly nobody asks it.
+  step(is_timed() ? Clock::now() : Clock::time_point{});  // Usually no step needs the time.
 }
 
 bool ChannelCore::ready_within(const Slot& slot, std::uint64_t id, Deadline deadline) noexcept {
@@ -178,7 +178,7 @@ bool ChannelCore::ready_within(const Slot& slot, std::uint64_t id, Deadline dead
 }
 
 bool ChannelCore::await(Slot& slot, std::uint64_t id, Deadline deadline, Memory memory) noexcept {
-  if ((id & kRefused) != 0) {  // Its channel may be gone.
+  if ((id & kRefused) != 0) {  // The channel may be gone.
     last_result.unproven = false;
     last_result.error = refusal(id);
     return false;
@@ -193,15 +193,15 @@ bool ChannelState::await_for(Slot& slot, std::uint64_t id, Patience& patience,
                              Memory memory) noexcept {
   last_result.unproven = false;
   last_result.error = {};
-  // On a shared queue it may be another channel's.
+  // On a shared queue the slot may belong to another channel.
   if (slot.id != id || slot.queue->channel != this) {
     last_result.error =
         (id & kRefused) != 0 ? refusal(id) : Error{.code = Errc::stale, .operation = "wait"};
     return false;
   }
-  // When the time is over, the channel is ended: then the slot is not in flight either. One failure
-  // sends a connected queue pair to the error state, and nothing more can succeed: it is told when
-  // the channel has ended, so that the reason is known.
+  // After a time-out the channel is ended, so the slot is not in flight. One failure moves a
+  // connected queue pair to the error state, and then nothing more can succeed. The failure is
+  // reported when the channel has ended, because then its reason is known.
   if (!wait_until([&] { return is_settled(slot); }, patience))
     expire(late("wait", awaits_receive(slot)));
   if (!ending.proven) {
@@ -210,35 +210,36 @@ bool ChannelState::await_for(Slot& slot, std::uint64_t id, Patience& patience,
   }
   last_result.completion = slot.completion;
   const bool succeeded = slot.completion.ok();
-  // Why the channel ended the device does not know: neither of what was flushed, nor of a peer that
-  // does not answer because it is gone.
+  // The device does not know why the channel ended. This concerns work that was flushed, and a peer
+  // that does not answer because it is gone.
   if (!succeeded) {
     const bool is_told =
         cause && (slot.completion.status() == WorkStatus::flushed || is_peer_end(*cause));
     last_result.error = is_told ? *cause : work_failure(slot.completion);
   }
-  take(slot);  // Perhaps the last one of a channel that is gone: nothing of it is there afterwards.
+  take(slot);  // May be the last result of a channel that is gone; nothing of it is left then.
   return succeeded;
 }
 
 // ---- Taking results -----------------------------------------------------------------------------
 
 void ChannelState::take(Slot& slot) noexcept {
-  // What is taken needs no poll() any more.
+  // A result that was taken needs no poll() any more.
   if (slot.filed == watched.round && watched.filed > 0) --watched.filed;
   if (slot.state == SlotState::batch_done) {
     release_batch(*slot.queue, slot);
   } else if (slot.state != SlotState::parked) {
     slot.queue->release(slot);
   } else {
-    // Never back to a free list. After the channel it holds the state, which goes with the last.
+    // A parked slot never returns to a free list. After the end of the channel it keeps the state
+    // alive, which is deleted with the last of them.
     slot.state = SlotState::free;
     slot.id += kGeneration;
     if (ending.abandoned && --ending.parked == 0) delete this;
   }
 }
 
-/// As arrived_fresh(), of a batch.
+/// Like arrived_fresh(), for a batch.
 bool ChannelState::arrived_batch(Slot& last) noexcept {
   ibv_wc polled[kPollBatch];
   const int count = cq->context->ops.poll_cq(cq, kPollBatch, polled);

@@ -32,7 +32,7 @@ void look_for(BulkCall& call) noexcept {
 void await_gathered(BulkCall& call, std::size_t index) noexcept {
   Completion& out = call.out[index];
   const auto id = static_cast<std::uint64_t>(out.id());
-  if ((id & kRefused) != 0) return;  // What it is comes to light when the call is finished.
+  if ((id & kRefused) != 0) return;  // The end of the call reports the reason.
   ChannelState& state = whole(call.core(index));
   Patience patience{state, call.deadline, call.since};
   if (!state.await_for(state.slot(id), id, patience, Memory::borrowed))
@@ -61,13 +61,14 @@ bool Postponed::has_peer_of(std::size_t index) const noexcept {
 
 void Postponed::add_if_full(std::size_t index, Ticket refused) noexcept {
   if (ChannelCore::refusal(refused.id) != Errc::would_block) return;
-  static_cast<void>(take_failed(call_.core(index), refused.id));  // The scope counts it no more.
+  static_cast<void>(take_failed(call_.core(index), refused.id));  // The scope no longer counts it.
   add(index);
 }
 
 namespace {
 
-/// A result that nobody has taken keeps its place in the queue.
+/// Takes the results that have come, because a result that was not taken keeps its place in the
+/// queue.
 void take_gathered(BulkCall& call) noexcept {
   for (std::size_t i = 0; i < call.out.size(); ++i) {
     const auto id = static_cast<std::uint64_t>(call.out[i].id());
@@ -83,7 +84,7 @@ void take_gathered(BulkCall& call) noexcept {
 
 }  // namespace
 
-/// While one channel is waited on, nobody else steps the others.
+/// Steps the other channels too, because the wait on one channel does not step them.
 bool Postponed::has_news() noexcept {
   take_gathered(call_);
   return std::ranges::any_of(indices_, [&](std::size_t index) {
@@ -107,7 +108,7 @@ std::vector<std::size_t> Postponed::await_room() noexcept {
   if (indices_.empty()) return {};
   ChannelState& first = whole(call_.core(indices_.front()));
   Patience patience{first, call_.deadline, call_.since};
-  // At least one look: with a free slot here it was the device that had no room.
+  // Looks at least once. If a slot is free here, the device was the one without room.
   bool has_looked = false;
   const auto is_worth_it = [&] { return std::exchange(has_looked, true) && has_news(); };
   const bool in_time = first.wait_until(is_worth_it, patience);

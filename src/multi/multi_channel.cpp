@@ -10,7 +10,7 @@
 namespace verbatim {
 namespace {
 
-/// Of many peers each is mostly asked for little at a time.
+/// With many peers, each one usually gets only a few requests at a time.
 constexpr std::uint32_t kDepth = 16;
 
 bool is_hole(const std::unique_ptr<Channel>& peer) noexcept { return peer == nullptr; }

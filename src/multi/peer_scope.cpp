@@ -23,12 +23,12 @@ PeerScope::PeerScope(MultiChannel& multi) noexcept
 
 PeerScope::~PeerScope() {
   finish();
-  // An exception ends it: nobody asks.
+  // If an exception ends the scope, nobody takes the failures.
   if (state_.failed) static_cast<void>(take_failures());
   --multi_.open_scopes_;
 }
 
-// ---- Peers that are not there -------------------------------------------------------------------
+// ---- Absent peers -------------------------------------------------------------------------------
 
 namespace {
 
@@ -135,7 +135,7 @@ Result<std::size_t> PeerScope::wait_any(std::span<const Operation> operations,
   auto found = std::ranges::find_if(operations, [&](Operation each) { return is_over(each); });
   if (found == operations.end()) {
     detail::ChannelState& first = *slot_of(operations.front())->queue->channel;
-    // While one channel is waited on, nobody else steps the others.
+    // Steps the other channels too, because the wait on one channel does not step them.
     const auto one_is_over = [&] {
       found = std::ranges::find_if(operations, [&](Operation each) {
         if (is_over(each)) return true;

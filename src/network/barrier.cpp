@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Making barriers, entering them, and their steps as long as nothing has to be waited for.
+// Creating barriers, entering them, and their steps as long as nothing has to be waited for.
 #include "verbatim/network/barrier.hpp"
 
 #include <algorithm>
@@ -18,8 +18,8 @@ namespace detail {
 namespace {
 
 constexpr const char* kBarrier = "barrier";
-/// Turns before the processor is given away: longer than a notice takes, shorter than a time slice.
-/// Giving it away too early makes two ranks on two processors wait for the scheduler.
+/// How often to look before yielding the processor: longer than a notice takes, shorter than a time
+/// slice. Yielding too early makes two ranks on two processors wait for the scheduler.
 constexpr unsigned kSpins = 2000;
 
 std::unexpected<Error> refused(Errc code, const char* field, std::uint64_t value,
@@ -57,7 +57,8 @@ BarrierState::BarrierState(Group& group, std::span<const Rank> ranks, BarrierAlg
       tag_(make_tag(ranks_, algorithm_)) {}
 
 BarrierState::~BarrierState() {
-  // Others go on with what we have not done: nobody can tell how far.
+  // The other ranks continue with steps that we have not made, and nobody can tell how far they
+  // get. So the barrier fails.
   if (stage_ == Stage::entered && !unusable()) fail({.code = Errc::broken, .operation = kBarrier});
 }
 
@@ -101,7 +102,7 @@ std::optional<Error> BarrierState::unusable() const noexcept {
                .limit = group_.generation};
 }
 
-/// Whether one is in both, besides `own`.
+/// Whether a rank other than `own` is in both.
 static bool overlap(std::span<const Rank> a, std::span<const Rank> b, Rank own) noexcept {
   return std::ranges::any_of(
       a, [&](Rank rank) { return rank != own && std::ranges::binary_search(b, rank); });
@@ -131,7 +132,7 @@ Result<void> BarrierState::fence(Deadline deadline) {
           .end(Clock::now());
   for (Rank rank = 0; rank < group_.world; ++rank) {
     Channel* const channel = group_.peers[rank].channel;
-    if (channel == nullptr || channel->cause()) continue;  // What it had is over.
+    if (channel == nullptr || channel->cause()) continue;  // Its sends are over.
     if (const auto finished = channel->finish_sends(end); !finished) {
       Error error = finished.error();
       if (error != Errc::timed_out) return std::unexpected(error);
@@ -148,12 +149,12 @@ Result<void> BarrierState::arrive(BarrierOptions options, Deadline deadline) {
     VERBATIM_TRY(may_enter());
   if (options.fence) VERBATIM_TRY(fence(deadline));
   stage_ = Stage::entered;
-  if (moves_.empty()) return {};  // Alone.
+  if (moves_.empty()) return {};  // This rank is alone.
   next_ = 0;
   changes_ = 0;
   gone_.reset();
   next_open_ = std::exchange(group_.open, this);
-  static_cast<void>(advance());  // Whatever it is, wait() tells.
+  static_cast<void>(advance());  // wait() reports the outcome.
   return {};
 }
 
@@ -185,7 +186,7 @@ BarrierState::Progress BarrierState::notify(const Move& move) noexcept {
   }
   *move.word = in_memory(make_flag(generation_, tag_, move.peer->sent + 1));
   ChannelState& channel = state_of(*move.peer->channel);
-  // Nobody waits for notices: their slots come back when there are none left.
+  // Nobody waits for the completion of a notice. Their slots are recovered when none is left.
   if (channel.sends.free == nullptr) group_.core->drain();
   const Ticket ticket = channel.post_unscoped(*move.notice, std::source_location::current());
   if (!ticket.refused()) [[likely]] {

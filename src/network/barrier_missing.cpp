@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Who has not come: for a barrier's time-out, and what it is told as.
+// Finds the ranks that have not come when a barrier times out, and reports them.
 #include <algorithm>
 #include <ctime>
 #include <string>
@@ -12,11 +12,12 @@ namespace verbatim {
 namespace detail {
 namespace {
 
-/// For each answer, and for all together: the caller's time is over already.
+/// How long to wait for each answer, and for all of them together. The caller's time is already
+/// over.
 constexpr auto kAnswer = std::chrono::milliseconds{50};
 constexpr auto kAnswers = std::chrono::milliseconds{250};
 
-/// Of the system, so that two hosts mean about the same.
+/// The system clock, so that the times of two hosts are comparable.
 std::uint64_t system_now() noexcept {
   timespec now{};
   clock_gettime(CLOCK_REALTIME, &now);
@@ -38,25 +39,27 @@ void BarrierState::report(BarrierReport::Stand stand, std::vector<Rank> ranks) {
 
 std::optional<BarrierReport> BarrierState::report_of(Rank rank) const {
   const auto answer = group_.session->ask(rank, kAnswer);
-  // Who has never reported has never waited for long.
+  // A rank that has never reported has never waited for long.
   if (answer && answer->empty()) return BarrierReport{};
   const auto report = answer ? decode_report(*answer) : std::unexpected(answer.error());
   if (!report) return std::nullopt;
   return *report;
 }
 
-/// Up to the next that we have to notify: those behind it may wait for us.
+/// The ranks before the next one that we have to notify. The ranks behind that one may be waiting
+/// for us.
 std::vector<Rank> BarrierState::awaited() const {
   std::vector<Rank> ranks;
   for (std::size_t at = next_; at < moves_.size() && !moves_[at].notify; ++at) {
     if (seen_of(moves_[at]) != Seen::arrived) ranks.push_back(moves_[at].rank);
   }
-  // No room to notify: that one does not take what we send.
+  // There was no room to notify, so that rank does not take what we send.
   if (ranks.empty() && next_ < moves_.size()) ranks.push_back(moves_[next_].rank);
   return ranks;
 }
 
-/// Follows who waits for whom, from those that we wait for: who waits at this barrier has come.
+/// Follows the chain of who waits for whom, beginning with the ranks that we wait for. A rank that
+/// waits at this barrier has come.
 std::vector<RankState> BarrierState::missing() const {
   std::vector<Rank> asked = awaited();
   const std::size_t own = asked.size();

@@ -8,7 +8,8 @@
 namespace verbatim {
 namespace {
 
-/// Up to the root and down again. A root with everybody below it is the centralized barrier.
+/// Notices go up to the root and down again. If all ranks are children of the root, this is the
+/// centralized barrier.
 std::vector<Step> tree(std::uint32_t children, std::uint32_t size, std::uint32_t index) {
   std::vector<Step> steps;
   const std::uint64_t first = std::uint64_t{index} * children + 1;
@@ -43,7 +44,7 @@ struct Host {
 };
 struct Load {
   std::uint32_t ranks = 0;
-  std::uint32_t processors = UINT32_MAX;  ///< The least that one of its ranks may use.
+  std::uint32_t processors = UINT32_MAX;  ///< The fewest that any of its ranks may use.
 };
 
 }  // namespace

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// A barrier that takes longer: who waits gives the processor away, then sleeps; looks after its
-// channels, and listens to the session.
+// A barrier that takes longer. The waiting rank yields the processor at first, and later sleeps. It
+// looks after its channels, and listens to the session.
 #include <poll.h>
 #include <sched.h>
 
@@ -19,13 +19,14 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// So long the processor is only given away; from then on who waits sleeps.
+/// For this long a waiting rank only yields the processor; after that it sleeps.
 constexpr auto kYield = std::chrono::milliseconds{1};
 constexpr auto kShortestNap = std::chrono::microseconds{50};
-/// A notice wakes nobody: it is found when the nap is over.
+/// A notice does not wake a sleeper, which finds it when the nap is over.
 constexpr auto kLongestNap = std::chrono::milliseconds{1};
-/// To wake up takes some 20 us. Where many ranks share a processor, those who wait must not keep it
-/// from the one that they wait for: for each of them the longest nap is longer by so much.
+/// Waking up takes about 20 us. If many ranks share a processor, the waiting ones must not keep it
+/// from the one that they wait for. So each rank on the processor makes the longest nap longer by
+/// this much.
 constexpr auto kNapPerRank = std::chrono::microseconds{64};
 
 Clock::duration longest_nap(const Group& group) noexcept {
@@ -34,13 +35,13 @@ Clock::duration longest_nap(const Group& group) noexcept {
   return std::max<Clock::duration>(kLongestNap,
                                    kNapPerRank * group.world / std::max<int>(processors, 1));
 }
-/// The clock and the completion queue are dearer than a look at the slot.
+/// Reading the clock and polling the completion queue cost more than a look at the slot.
 constexpr unsigned kTurnsPerLook = 16;
-/// A member that has left may have been through the barrier, and mostly was. Whether it left too
-/// early for somebody else, that one knows.
+/// A member that has left may have passed the barrier first, and usually has. A rank for which it
+/// left too early knows that, so ask the others.
 constexpr auto kBetweenQuestions = std::chrono::seconds{1};
 
-/// Sleeps until the session or the device has news, bounded.
+/// Sleeps until the session or the device has news, or the nap is over.
 class Napper {
  public:
   explicit Napper(const Group& group) noexcept
@@ -56,10 +57,12 @@ class Napper {
          {.fd = session_ != nullptr ? session_->fd() : -1, .events = POLLIN, .revents = 0}}};
     const timespec wait = to_timespec(std::max<Clock::duration>(time, Clock::duration::zero()));
     if (ppoll(sources.data(), sources.size(), &wait, nullptr) <= 0) return;
-    // Takes and acknowledges. If it cannot, the next nap is shorter, and no more than that.
+    // Takes and acknowledges the event. If that fails, the next nap is shorter, and nothing else
+    // happens.
     if (sources[0].revents != 0) [[maybe_unused]]
       const auto taken = core_.events.wait(std::chrono::nanoseconds{0});
-    // Whoever looks at the departures makes it quiet again; if nobody does, it is not for us.
+    // Reading the departures clears the descriptor. If there are no new ones and it stays readable,
+    // the news is not for us, so stop listening.
     if (sources[1].revents != 0) {
       const std::uint32_t changes = session_->changes();
       if (std::exchange(seen_, changes) == changes) session_ = nullptr;
@@ -68,7 +71,7 @@ class Napper {
 
  private:
   CompletionCore& core_;
-  const SessionView* session_;  ///< Null: not listened to.
+  const SessionView* session_;  ///< Null: do not listen.
   std::uint32_t seen_ = UINT32_MAX;
   const Clock::duration longest_;
   Clock::duration next_ = kShortestNap;
@@ -87,7 +90,7 @@ BarrierResult BarrierState::wait_long(Deadline deadline) {
   if (deadline.kind() == Deadline::Kind::own) deadline = Deadline{group_.timeout};
   const bool is_hasty =
       deadline.kind() == Deadline::Kind::relative && deadline.limit().count() == 0;
-  Clock::time_point start{};  // With the first look at the clock: mostly there is none.
+  Clock::time_point start{};  // Set with the first look at the clock.
   Clock::time_point end{};
   bool is_long = false;
   Napper napper{group_};
@@ -102,7 +105,7 @@ BarrierResult BarrierState::wait_long(Deadline deadline) {
       if (suspicion_) heed_suspicion(now, end);
       if (stage_ == Stage::failed) return take_failure();
       is_long = now - start >= kYield;
-      // Also who does not wait any more has come, and the others are to know.
+      // A rank that stops waiting has come nevertheless, and the others should know.
       if ((is_long || now >= end) && !is_reported_)
         report(BarrierReport::Stand::waiting, awaited());
       if (now >= end) return std::unexpected(late());
@@ -122,7 +125,7 @@ BarrierResult BarrierState::wait_long(Deadline deadline) {
 void BarrierState::look_after_channels(Clock::time_point now) noexcept {
   group_.core->drain();
   for (const Move& move : moves_) {
-    if (move.peer->channel == nullptr) continue;  // notify() tells.
+    if (move.peer->channel == nullptr) continue;  // notify() reports it.
     ChannelState& channel =
         whole(ChannelAccess::core(*move.peer->channel, std::source_location::current()));
     if (!channel.is_ending() && !channel.interrupted.load()) continue;
@@ -178,7 +181,7 @@ void BarrierState::heed_departures() {
     const bool was_gone = gone_.has_value();
     gone_ = gone_member();
     if (gone_ && !was_gone) gone_since_ = Clock::now();
-    // Its last notice came before its word to the session: one more look, and that is all.
+    // Its last notice was sent before it told the session. So one more look is enough.
     if (gone_ && advance() == Progress::done) return;
     if (stage_ == Stage::failed) return;
   }
@@ -207,7 +210,7 @@ void BarrierState::heed_suspicion(Clock::time_point now, Clock::time_point end) 
     if (!std::exchange(suspicion.was_told, true)) {
       const auto left = std::min<std::chrono::nanoseconds>(
           group_.detect, std::max<Clock::duration>(end - now, Clock::duration::zero()));
-      [[maybe_unused]] const auto verdict = group_.session->verdict(left);  // Of others, perhaps.
+      [[maybe_unused]] const auto verdict = group_.session->verdict(left);  // Perhaps about others.
       heed_departures();
       if (stage_ == Stage::failed) return;
       if (is_through(suspicion)) return suspicion_.reset();
@@ -216,7 +219,7 @@ void BarrierState::heed_suspicion(Clock::time_point now, Clock::time_point end) 
     if (now - suspicion.since < group_.detect) return;
   }
   Error error = suspicion.error;
-  // Told by who ended the channel: then it is known what became of the rank.
+  // The channel was ended with this reason, so it is known what happened to the rank.
   if (is_peer_end(error))
     error = {.code = error.code, .operation = "barrier", .field = "rank", .value = suspicion.rank};
   else

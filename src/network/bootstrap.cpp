@@ -44,7 +44,7 @@ Result<Rank> required_number(const char* variable) {
   return number;
 }
 
-/// The same, of the variable that named the file.
+/// The same error, in terms of the variable that named the file.
 Error of_file(Error error) noexcept {
   const bool is_mode = error == Errc::permission_denied && error.value != 0;
   if (error == Errc::malformed) error.code = Errc::invalid_argument;
@@ -78,7 +78,7 @@ Result<std::optional<Secret>> detail::secret_of_environment(const char* operatio
   }
   if (digits == nullptr) return std::nullopt;
   auto secret = Secret::from_hex(digits);
-  // What is wrong with a secret may be most of the right one: it is not shown.
+  // A wrong secret may be almost the right one, so the error does not show it.
   if (!secret) return refused(wrong(kSecret, "not 64 hex digits"));
   return *std::move(secret);
 }

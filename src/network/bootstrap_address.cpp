@@ -21,7 +21,7 @@ std::string numeric(int family, const void* address) {
   return inet_ntop(family, address, text, sizeof text) != nullptr ? text : "";
 }
 
-/// Empty for one that others cannot use.
+/// Returns an empty string if other hosts cannot use the address.
 std::string reachable(const ifaddrs& entry) {
   if (entry.ifa_addr == nullptr || (entry.ifa_flags & IFF_UP) == 0 ||
       (entry.ifa_flags & IFF_LOOPBACK) != 0)
@@ -40,7 +40,7 @@ Result<void> check_coordinator(std::string_view text, bool has_secret, const cha
   const auto where = parse_host_port(text, operation);
   if (!where || where->host.empty() || where->port == 0) return std::unexpected(wrong);
   if (has_secret || is_loopback_host(where->host)) return {};
-  // A key that travels through a network in the clear is everybody's.
+  // Anybody could read a key that crosses a network in the clear.
   return std::unexpected(
       Error{.code = Errc::permission_denied,
             .operation = operation,
@@ -93,7 +93,7 @@ std::vector<std::string> own_addresses() {
 std::string loopback_id() {
   std::string boot;
   std::ifstream{"/proc/sys/kernel/random/boot_id"} >> boot;
-  // A container has the machine's boot id, and a loopback interface of its own.
+  // A container has the machine's boot id, but its own loopback interface.
   struct stat network{};
   if (boot.empty() || stat("/proc/self/ns/net", &network) != 0) return {};
   return boot + '/' + std::to_string(network.st_ino);

@@ -18,7 +18,8 @@ Error wrong(const char* field, std::uint64_t value) noexcept {
   return {.code = Errc::invalid_argument, .operation = kOperation, .field = field, .value = value};
 }
 
-/// Where rank 0 finds itself: an address to listen on need not be one to dial.
+/// The address under which rank 0 dials its own coordinator. An address to listen on may be one
+/// that cannot be dialled.
 Result<std::string> own_address(const Coordinator& coordinator) {
   const auto where = VERBATIM_TRY(detail::parse_host_port(coordinator.address(), kOperation));
   if (!detail::is_wildcard(where.host)) return coordinator.address();

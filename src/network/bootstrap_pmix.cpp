@@ -20,7 +20,7 @@ Result<std::shared_ptr<Coordinator>> open_coordinator(const detail::PmixClient& 
   CoordinatorOptions options{
       .world = client.world(), .listen = "[::]:0", .secret = secret, .job = client.job()};
   auto coordinator = Coordinator::open(options);
-  if (!coordinator) {  // A machine without IPv6.
+  if (!coordinator) {  // The machine has no IPv6.
     options.listen = "0.0.0.0:0";
     coordinator = Coordinator::open(options);
   }
@@ -42,7 +42,7 @@ Result<Identity> Bootstrap::pmix(Timeout timeout) {
   if (identity.rank == 0) {
     const Secret secret = Secret::random();
     auto hosted = open_coordinator(*client, secret);
-    std::string text;  // Empty: the others are not to wait for what does not come.
+    std::string text;  // Stays empty on failure, so that the others do not wait.
     if (hosted) {
       identity.hosted = *std::move(hosted);
       const detail::PmixCard card{.loopback = detail::loopback_id(),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Network configurations as text.
+// Network configurations as JSON text.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -17,10 +17,10 @@ namespace {
 using detail::JsonReader;
 
 constexpr const char* kOperation = "network config";
-/// A file for 65,536 ranks has about ten.
+/// A file for 65,536 ranks has about ten MiB.
 constexpr std::size_t kMaxBytes = std::size_t{16} << 20;
 
-/// The error names the host by its place in the file, as far as there is room.
+/// Adds the host's place in the file to the error, as far as there is room.
 Error of_host(Error error, std::size_t index) {
   const std::string where = "hosts[" + std::to_string(index) + "]";
   const auto text = error.text_view();
@@ -56,7 +56,7 @@ std::string write_json(std::span<const NodeConfig> nodes) {
       2, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
-/// With the end of the path, if there is no room for all of it: that tells more.
+/// If the path does not fit, the error shows its end, which says more than its beginning.
 Error of_file(const std::string& path, int os_error) {
   Error error = os_failure(kOperation, os_error);
   constexpr std::size_t kRoom = sizeof error.text - 1;
@@ -88,7 +88,7 @@ Result<RawNetworkConfig> RawNetworkConfig::load(const std::string& path) {
   if (file.get() < 0) return std::unexpected(of_file(path, errno));
   std::string text;
   char block[16384];
-  // One byte more than is allowed shows that there is too much.
+  // Reads at most one block more than is allowed, which shows that the file is too large.
   while (text.size() <= kMaxBytes) {
     const ssize_t got = read(file.get(), block, sizeof block);
     if (got < 0 && errno == EINTR) continue;

@@ -12,7 +12,7 @@
 namespace verbatim::detail {
 namespace {
 
-constexpr int kReadsAtOnce = 64;  ///< Then the others have their turn.
+constexpr int kReadsAtOnce = 64;  ///< Then the other connections get a turn.
 constexpr std::size_t kChunkBytes = std::size_t{16} << 10;
 
 Error socket_error(const char* operation, int os_error) noexcept {
@@ -33,7 +33,7 @@ Connection::Connection(asio::io_context& loop, PrivateDescriptor socket, SecureS
 Connection::~Connection() { close(); }
 
 void Connection::start() {
-  // From the loop, as everything that may call the owner.
+  // Runs in the loop, like everything that may call the owner.
   asio::post(loop_, [self = shared_from_this()] {
     self->flush();
     if (!self->hand_out()) return;
@@ -67,7 +67,7 @@ void Connection::look() {
   }
 }
 
-/// The frames that are whole. False when the connection is over.
+/// Hands out all complete frames. Returns false when the connection is over.
 bool Connection::hand_out() {
   while (is_open() && !finishing_ && !failing_) {
     auto frame = stream_.next();
@@ -108,7 +108,7 @@ void Connection::flush() {
       return await_writable();
     }
     if (took < 0) {
-      // What the peer said before it went is still to be read, and tells the end.
+      // What the peer sent before it went can still be read, and shows the end.
       sent_ = waiting.size();
       break;
     }
@@ -137,7 +137,7 @@ void Connection::finish() {
 
 void Connection::close() {
   if (!is_open()) return;
-  watched_.release();  // Its handlers come with an error.
+  watched_.release();  // Its handlers are called with an error.
   socket_.reset();
 }
 

@@ -65,7 +65,7 @@ Coordinator& Coordinator::operator=(Coordinator&& other) noexcept {
 }
 
 Coordinator::~Coordinator() {
-  // The thread is the parent's; a child can only forget about it.
+  // The thread belongs to the parent. A child can only forget it.
   if (!loop_ || !loop_->is_forked()) return;
   [[maybe_unused]] const auto* const forgotten = loop_.release();
 }

@@ -19,12 +19,12 @@ using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
 constexpr int kAcceptsAtOnce = 64;
-/// Ranks that leave together leave within this; nobody is in a hurry to hear of it.
+/// Ranks that leave together leave within this time, and news of that is not urgent.
 constexpr auto kSoon = 1ms;
-/// For ranks that start later than one that is lost already.
+/// How long to stay for ranks that start after another rank was already lost.
 constexpr auto kLinger = 2s;
 
-/// Often enough to keep both promises, and no more often than need be.
+/// Often enough to keep both time limits, and no more often than necessary.
 Clock::duration tick_interval(const CoordinatorOptions& options) noexcept {
   const std::chrono::nanoseconds least = std::min(options.detect, options.handshake_timeout) / 4;
   return std::chrono::duration_cast<Clock::duration>(
@@ -70,13 +70,13 @@ CoordinatorLoop::~CoordinatorLoop() {
   sodium_memzero(key_.data(), key_.size());
 }
 
-/// Without a handler left, the loop's run() returns.
+/// Tells the membership, in the loop, that the process of a rank has ended.
 void CoordinatorLoop::rank_ended(Rank rank) {
   asio::post(loop_, [this, rank] { membership_.never_comes(rank); });
 }
 
 void CoordinatorLoop::stop() {
-  // Who comes late would find nobody, and not know why.
+  // A rank that comes late would find nobody, and not learn the reason.
   if (membership_.owes_the_loss()) {
     stop_by_ = Clock::now() + kLinger;
     return;
@@ -94,6 +94,7 @@ void CoordinatorLoop::refuse_clients() {
   for (const ClientId stranger : std::exchange(strangers_, {})) forget(stranger);
 }
 
+/// Ends the connections and the timers. When no handler is left, the loop's run() returns.
 void CoordinatorLoop::end_if_stopped() {
   const bool waits =
       std::ranges::any_of(clients_, [](const auto& each) { return each.second.closing; });
@@ -106,8 +107,7 @@ void CoordinatorLoop::end_if_stopped() {
   soon_.cancel();
 }
 
-// ---- Clients come
-// --------------------------------------------------------------------------------
+// ---- Clients come -------------------------------------------------------------------------------
 
 void CoordinatorLoop::await_clients() {
   watched_.async_wait(asio::posix::stream_descriptor::wait_read,
@@ -122,7 +122,7 @@ void CoordinatorLoop::accept_clients() {
     auto socket = try_accept(listener_.get(), "coordinator");
     if (!socket) {
       if (make_room()) continue;
-      // No descriptor is to be had; the next tick tries again.
+      // The system has no descriptor left. The next tick tries again.
       report(LogLevel::warning, address_, to_string(socket.error()));
       paused_ = true;
       return;
@@ -134,7 +134,7 @@ void CoordinatorLoop::accept_clients() {
   await_clients();
 }
 
-/// The stranger that has had the most time goes.
+/// Drops the stranger that has had the most time.
 bool CoordinatorLoop::make_room() {
   if (strangers_.empty()) return false;
   const ClientId oldest = *strangers_.begin();
@@ -166,14 +166,13 @@ void CoordinatorLoop::forget(ClientId client) {
   if (stop_by_ != Clock::time_point::max()) end_if_stopped();
 }
 
-// ---- What they say
-// -------------------------------------------------------------------------------
+// ---- What they say ------------------------------------------------------------------------------
 
-/// It is authentic. Whether it may join is another question.
+/// The client is authentic. Whether it may join is checked later.
 void CoordinatorLoop::first_frame(Connection& connection, std::span<const std::byte> plaintext) {
   connection.stream().trust();
   strangers_.erase(connection.id());
-  // A process that took the place of a dead one may be quicker than the word of the death.
+  // A process that replaces a dead one may arrive before the news of the death.
   const auto kind = kind_of(plaintext);
   const auto join = kind && *kind == MessageKind::join ? decode<JoinMessage>(plaintext.subspan(1))
                                                        : std::unexpected(Error{});
@@ -207,7 +206,7 @@ void CoordinatorLoop::ended(Connection& connection, const Error& why) {
   drop(client, why.code == Errc::limit_exceeded ? Departed::silent : Departed::connection_ended);
 }
 
-/// Whatever it was: a rank is lost to the others.
+/// Whatever the reason, the other ranks have lost this one.
 void CoordinatorLoop::drop(Clients::iterator client, Departed why) {
   const ClientId id = client->first;
   forget(id);
@@ -234,8 +233,7 @@ void CoordinatorLoop::call_soon() {
   });
 }
 
-// ---- Time
-// ----------------------------------------------------------------------------------------
+// ---- Time ---------------------------------------------------------------------------------------
 
 void CoordinatorLoop::await_tick() {
   ticks_.expires_after(interval_);
@@ -248,7 +246,7 @@ void CoordinatorLoop::await_tick() {
 
 void CoordinatorLoop::tick() {
   const auto now = Clock::now();
-  // If we were stopped ourselves, nobody else was silent in that time.
+  // If this process was stopped, the clients were not silent in that time.
   const auto late = now - std::exchange(last_tick_, now) - interval_;
   if (late > interval_)
     for (auto& [id, client] : clients_) {
@@ -275,11 +273,11 @@ void CoordinatorLoop::tick() {
     const auto client = clients_.find(id);
     if (client == clients_.end()) continue;
     const std::shared_ptr<Connection> connection = client->second.connection;
-    connection->look();  // Words that came while we were busy count.
+    connection->look();  // Counts messages that came while we were busy.
     const auto again = clients_.find(id);
     if (again == clients_.end() || now - connection->last_heard() <= options_.detect) continue;
     report(LogLevel::warning, again->second.address, "lost: silent");
-    // Should it ever wake, this is what it finds.
+    // If the rank ever wakes up, it finds this message.
     connection->send(encode(DepartedMessage{{{kNoRank, Departed::dropped}}}));
     drop(again, Departed::silent);
   }

@@ -31,7 +31,7 @@ Result<void> check_join(const Identity& identity, const JoinOptions& options) {
   return {};
 }
 
-/// The session, if its process is this one.
+/// Returns the session if it belongs to this process.
 Result<detail::Session*> of_this_process(const std::unique_ptr<detail::Session>& session,
                                          const char* operation) {
   check(session != nullptr, "Exchanger: it was moved from");
@@ -67,7 +67,7 @@ Exchanger& Exchanger::operator=(Exchanger&& other) noexcept {
 }
 
 Exchanger::~Exchanger() {
-  // The thread is the parent's; a child can only forget about it.
+  // The thread belongs to the parent. A child can only forget it.
   if (!session_ || !session_->is_forked()) return;
   [[maybe_unused]] const auto* const forgotten = session_.release();
 }

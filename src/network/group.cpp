@@ -37,7 +37,7 @@ void Group::begin_generation(std::uint32_t number) {
     peer.awaited = 0;
     peer.out_of_step = false;
   }
-  // A flag has 8 bits of the generation: what is very old would match again.
+  // A flag holds only 8 bits of the generation, so a very old flag would match again.
   for (std::size_t at = 0; at < slots.size(); at += kSlotBytes)
     slots.store_release<std::uint64_t>(at, 0);
 }

@@ -10,7 +10,7 @@
 namespace verbatim::detail {
 namespace {
 
-constexpr std::uint32_t kMagic = 0x314e4256;  // "VBN1" in the order of the bytes.
+constexpr std::uint32_t kMagic = 0x314e4256;  // "VBN1" in byte order.
 constexpr std::string_view kContext = "verbatim net 1";
 
 }  // namespace

@@ -14,7 +14,7 @@
 namespace verbatim::detail {
 namespace {
 
-/// "7b0c7a3e-..." as its 128 bits; 0 if it is none.
+/// The 128 bits of a boot id such as "7b0c7a3e-..."; 0 if the text is none.
 HostInfo parse_boot_id(std::string text) {
   std::erase(text, '-');
   HostInfo host;
@@ -25,8 +25,8 @@ HostInfo parse_boot_id(std::string text) {
   return host;
 }
 
-/// All of the machine, and not those that this process may use: launchers bind each rank to
-/// processors of its own, and what counts is whether there is one for each.
+/// Counts all processors of the machine, not those that this process may use. Launchers bind each
+/// rank to its own processors, and what matters is whether there is one for each rank.
 std::uint16_t online_processors() {
   return static_cast<std::uint16_t>(std::clamp<long>(sysconf(_SC_NPROCESSORS_ONLN), 1,
                                                      std::numeric_limits<std::uint16_t>::max()));
@@ -39,7 +39,7 @@ HostInfo this_host() {
   std::ifstream{"/proc/sys/kernel/random/boot_id"} >> text;
   HostInfo host = parse_boot_id(text);
   if (host.high == 0 && host.low == 0) {
-    // Where that cannot be read, the host's name has to do.
+    // If the boot id cannot be read, the host name takes its place.
     std::array<char, 256> name{};
     static_cast<void>(gethostname(name.data(), name.size() - 1));
     host.high = 1;

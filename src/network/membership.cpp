@@ -38,7 +38,7 @@ std::vector<Rank> Membership::live() const {
 }
 
 void Membership::tell(Rank rank, Bytes plaintext) {
-  tell_departures();  // What is said here may follow from them.
+  tell_departures();  // The message may follow from them.
   if (seats_[rank].client) output_.send(*seats_[rank].client, std::move(plaintext));
 }
 
@@ -68,7 +68,7 @@ Result<void> Membership::handle(ClientId client, std::span<const std::byte> plai
     bye(client, place);
     return {};
   }
-  // One that has left may still answer a question that was on its way.
+  // A client that has left may still answer a question that was on its way.
   if (place.kind == Place::Kind::leaver && kind == MessageKind::state) return {};
   if (place.kind != Place::Kind::seat || generation_ == 0)
     return std::unexpected(out_of_place(kind));
@@ -87,8 +87,7 @@ Result<void> Membership::handle_of(Rank rank, MessageKind kind, std::span<const 
   }
 }
 
-// ---- Joining
-// -------------------------------------------------------------------------------------
+// ---- Joining ------------------------------------------------------------------------------------
 
 void Membership::refuse(ClientId client, const RefusedMessage& message) {
   output_.send(client, encode(message));
@@ -149,9 +148,9 @@ void Membership::take_seat(ClientId client, const JoinMessage& join) {
                  .present = true};
 }
 
-/// Somebody was lost before all were there: nobody need wait for it.
+/// A rank was lost before all had come, so the others need not wait.
 void Membership::end_forming(Rank lost, Departed why) {
-  // The end of its connection and that of its process are one loss, and the first word counts.
+  // The end of its connection and the end of its process are one loss. The first report counts.
   if (std::ranges::none_of(lost_early_, [&](const Departure& each) { return each.rank == lost; }))
     lost_early_.push_back({lost, why});
   const Bytes failure =
@@ -183,11 +182,12 @@ bool Membership::give_up_forming() {
   return true;
 }
 
-/// The first generation begins when everybody is there, a later one when every survivor wants it.
+/// The first generation begins when every rank has come. A later one begins when every survivor has
+/// asked for it.
 void Membership::commit_if_all() {
   const std::vector<Rank> ranks = live();
   if (generation_ == 0 || ranks.empty()) {
-    // Nobody survived: those who come after them are a world again when all are there.
+    // Nobody survived. The processes that replace them form a world again when all have come.
     if (ranks.size() + lobby_.size() == world_) commit();
     return;
   }
@@ -195,7 +195,7 @@ void Membership::commit_if_all() {
 }
 
 void Membership::commit() {
-  tell_departures();  // They are none of the new members' concern.
+  tell_departures();  // They do not concern the new members.
   for (const auto& [rank, waiting] : std::exchange(lobby_, {})) {
     places_[waiting.first].kind = Place::Kind::seat;
     take_seat(waiting.first, waiting.second);
@@ -210,14 +210,13 @@ void Membership::commit() {
   }
   round_.reset(world_, live());
   offers_.reset(world_);
-  // Offers to somebody who is not there shall fail at once.
+  // Offers to a rank that is absent must fail at once.
   for (const Seat& seat : seats_)
     if (!seat.client) offers_.departed({seat.member.rank, Departed::connection_ended});
   tell_all(encode(message));
 }
 
-// ---- Calls
-// ---------------------------------------------------------------------------------------
+// ---- Calls --------------------------------------------------------------------------------------
 
 Result<void> Membership::contribute(Rank rank, ContributionMessage&& message) {
   VERBATIM_TRY(round_.contribute(rank, std::move(message)));
@@ -261,7 +260,7 @@ Result<void> Membership::ask(Rank rank, const AskMessage& message) {
                                  .field = "rank",
                                  .value = message.rank,
                                  .limit = world_ - 1});
-  // One that is gone does not answer: who asks has been told of that, or will be.
+  // A rank that is gone does not answer. The rank that asks knows of that, or will soon.
   tell(message.rank, encode(AskMessage{.rank = rank, .token = message.token}));
   return {};
 }
@@ -291,7 +290,7 @@ std::vector<Rank> Membership::missing(const Place& place, Call call) const {
     case Call::regroup: break;
   }
   const std::vector<Rank> here = live();
-  if (generation_ != 0 && !here.empty()) {  // Those that have to regroup.
+  if (generation_ != 0 && !here.empty()) {  // The ranks that still have to regroup.
     for (const Rank rank : here)
       if (!seats_[rank].regroups) ranks.push_back(rank);
     return ranks;
@@ -311,8 +310,7 @@ void Membership::who_is_missing(ClientId client, const Place& place,
   output_.send(client, encode(answer));
 }
 
-// ---- Going
-// ---------------------------------------------------------------------------------------
+// ---- Going --------------------------------------------------------------------------------------
 
 void Membership::tell_departures() {
   if (untold_.empty()) return;
@@ -330,7 +328,7 @@ void Membership::depart(Departure departure) {
   send_round_results();
   offers_.departed(departure);
   send_offers();
-  farewell_if_over();  // Before those who wait in the lobby are a world again.
+  farewell_if_over();  // Before the ranks in the lobby form a world again.
   commit_if_all();
 }
 
@@ -338,7 +336,7 @@ void Membership::bye(ClientId client, Place& place) {
   const Place before = place;
   if (before.kind == Place::Kind::leaver) return;
   if (before.kind == Place::Kind::lobby || generation_ == 0) {
-    // It gave up waiting, and nobody counts on it yet.
+    // The rank gave up waiting, and nobody counts on it yet.
     if (before.kind == Place::Kind::lobby) {
       lobby_.erase(before.rank);
     } else {
@@ -369,7 +367,7 @@ void Membership::farewell_if_over() {
 }
 
 void Membership::never_comes(Rank rank) {
-  // One that sits here is told of by its connection.
+  // If the rank is connected, the end of its connection reports the loss.
   if (rank < world_ && generation_ == 0 && !seats_[rank].client)
     end_forming(rank, Departed::connection_ended);
 }

@@ -9,7 +9,7 @@
 namespace verbatim::detail {
 namespace {
 
-/// Begins with the kind.
+/// Begins a message with its kind.
 template <class Message>
 ByteWriter begin(const Message&) {
   ByteWriter writer;
@@ -32,7 +32,7 @@ Result<Bytes> get_sized(ByteReader& reader, const char* field, std::size_t most)
   return to_bytes(VERBATIM_TRY(reader.get_bytes(field, size)));
 }
 
-/// All that is left.
+/// Reads all bytes that are left.
 Result<Bytes> get_rest(ByteReader& reader, const char* field, std::size_t most) {
   const std::size_t size = reader.remaining();
   if (size > most) return std::unexpected(reader.malformed(field, size, most));
@@ -284,7 +284,7 @@ Result<DepartedMessage> decode(std::span<const std::byte> body) {
   ByteReader reader{"departed", body};
   DepartedMessage message;
   const auto count = VERBATIM_TRY(reader.get<std::uint32_t>("count"));
-  for (std::uint32_t i = 0; i < count; ++i)  // One that lies is found out at its end.
+  for (std::uint32_t i = 0; i < count; ++i)  // A false count fails at the end of the bytes.
     message.departures.push_back(VERBATIM_TRY(get_departure(reader)));
   return end(reader, message);
 }

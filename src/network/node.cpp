@@ -20,7 +20,7 @@ ChannelOptions channel_options(const NodeOptions& chosen) {
   ChannelOptions options = chosen.channel;
   options.max_sends = options.max_sends.value_or(kDepth);
   options.max_receives = options.max_receives.value_or(kDepth);
-  // The session knows which rank is gone; the device only that nobody answers.
+  // The session knows which rank is gone. The device knows only that nobody answers.
   if (options.news_timeout.count() == 0) options.news_timeout = chosen.detect;
   return options;
 }
@@ -62,7 +62,7 @@ NodeState::~NodeState() {
   session.reset();
 }
 
-/// What the others learn of us: where our slots are, and whom we connect to.
+/// What the other ranks learn about us: where our slots are, and to whom we connect.
 std::vector<std::byte> NodeState::record() const {
   std::vector<std::byte> bytes = encode(group->slots.remote());
   bytes.push_back(static_cast<std::byte>(options.connect));
@@ -92,7 +92,8 @@ Result<void> NodeState::take_members() {
   return {};
 }
 
-/// Who ends because of a loss is lost, too, a moment later: the first one is the reason.
+/// A rank that ends because of a loss is itself reported as lost a moment later. The first loss is
+/// the reason.
 Error NodeState::reason_of(const Error& error) const {
   if (error != Errc::peer_lost) return error;
   for (const Departure& each : session->departures())
@@ -110,7 +111,7 @@ Result<void> NodeState::join(const Identity& identity) {
   session->on_departure([told = news](const Departure& each) { told->tell(each); });
   view.emplace(*session);
   group->session = &*view;
-  // In a generation after the first we take the place of a rank that was lost.
+  // In a generation after the first, we replace a rank that was lost.
   if (session->generation() > 1) group->begin_generation(session->generation());
   return begin(left);
 }
@@ -120,7 +121,7 @@ Result<void> NodeState::begin(const TimeLeft& left) {
     VERBATIM_TRY(take_members());
     if (session->generation() == 1)
       VERBATIM_TRY(connect_to(wanted(), left));
-    else  // Somebody is new, or was broken: who connects with whom has to be agreed.
+    else  // A rank is new or was broken, so all have to agree on who connects.
       VERBATIM_TRY(reconnect(left));
     return session->meet(left());
   }();
@@ -146,7 +147,7 @@ Result<Channel*> NodeState::find(Rank rank) noexcept {
 void NodeState::finish_sends(const TimeLeft& left) noexcept {
   for (const GroupPeer& peer : group->peers) {
     if (peer.channel == nullptr || peer.channel->cause()) continue;
-    // A peer that does not take them loses them: whoever waits for it hears of that.
+    // If a peer does not take them, they are lost. A wait for that peer reports it.
     [[maybe_unused]] const auto finished = peer.channel->finish_sends(left());
   }
 }
@@ -159,7 +160,7 @@ Result<void> NodeState::regroup(Timeout limit) {
   finish_sends(left);
   VERBATIM_TRY(session->regroup(left(), record()));
   news->begin_generation();
-  for (const Member& member : session->members())  // Also of those that came anew meanwhile.
+  for (const Member& member : session->members())  // Includes ranks that were replaced meanwhile.
     if (!member.present) disconnect(member.rank);
   group->begin_generation(session->generation());
   return begin(left);
@@ -231,7 +232,7 @@ Result<Barrier> Node::make_barrier(std::span<const Rank> ranks, BarrierAlgorithm
   return Barrier::create(*state_->group, ranks, algorithm);
 }
 BarrierResult Node::barrier(Deadline deadline, BarrierOptions options) const {
-  if (!state_->everyone) {  // Not before it is needed: who connects to nobody has none.
+  if (!state_->everyone) {  // Created when first needed: without connections there is none.
     auto made = make_barrier(state_->present(), state_->options.barrier);
     if (!made) return std::unexpected(BarrierError{made.error(), {}});
     state_->everyone.emplace(std::move(*made));

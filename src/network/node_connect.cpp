@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// How the channels of a node come about: endpoints go through the session, and the peers do the
+// How the channels of a node are made. Endpoints travel through the session, and the peers do the
 // same.
 #include <algorithm>
 #include <array>
@@ -13,11 +13,11 @@
 namespace verbatim::detail {
 namespace {
 
-/// Up to so many ranks, all are connected with all.
+/// Up to this many ranks, each rank connects to all others.
 constexpr Rank kSmallWorld = 64;
 constexpr std::uint32_t kMaxQpNumber = (1u << 24) - 1;
 
-/// What differs between the endpoints of one rank; the rest goes to all peers once.
+/// The part that differs between the endpoints of one rank. The rest goes to all peers once.
 std::vector<std::byte> own_part(const Endpoint& endpoint) {
   ByteWriter writer;
   writer.put(static_cast<std::uint32_t>(endpoint.queue_pair));
@@ -41,7 +41,7 @@ Error about(Error error, Rank rank) noexcept {
   return error.with_text("rank " + std::to_string(rank));
 }
 
-/// A bit for each rank.
+/// One bit for each rank.
 using RankSet = std::vector<std::byte>;
 void insert(RankSet& set, Rank rank) { set[rank / 8] |= std::byte{1} << (rank % 8); }
 bool contains(const RankSet& set, Rank rank) {
@@ -141,7 +141,7 @@ Result<void> NodeState::reconnect(const TimeLeft& left) {
     const bool is_wanted = channel != nullptr || std::ranges::binary_search(ours, rank);
     if (is_wanted && (channel == nullptr || channel->cause())) insert(broken, rank);
   }
-  // One end may have failed without the other's knowing: either of them may ask.
+  // One end may have failed without the other end noticing, so either of them may ask.
   const auto all = VERBATIM_TRY(session->exchange(broken, left()));
   std::vector<Rank> fresh;
   for (const Rank rank : present()) {
@@ -159,7 +159,7 @@ void NodeState::disconnect(Rank rank) noexcept {
   group->peers[rank].channel = nullptr;
   auto channel = multi.remove(rank);
   if (!channel) return;
-  // From here on nothing can land: the queue pair is proven to have stopped, or is destroyed.
+  // From here on nothing can land: the queue pair has provably stopped, or is destroyed.
   channel->cancel();
   [[maybe_unused]] const auto closed = channel->close();
 }

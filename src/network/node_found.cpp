@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Joining a job without being told who one is.
+// Joins a job with the identity that Bootstrap::find() finds.
 #include "verbatim/base/try.hpp"
 #include "verbatim/network/bootstrap.hpp"
 #include "verbatim/network/node.hpp"

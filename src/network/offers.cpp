@@ -57,7 +57,7 @@ void OfferBook::fail(Rank rank, const Departure& departure) {
   desks_[rank].open.reset();
 }
 
-/// A peer that was lost, or one that left and has not offered.
+/// Returns a peer that was lost, or that left without an offer.
 std::optional<Departure> OfferBook::obstacle(const Desk& desk) const {
   for (const Rank peer : desk.open->peers) {
     const auto& departed = desks_[peer].departed;

@@ -31,12 +31,12 @@ void PeerNews::forget(Rank rank) {
 }
 
 void PeerNews::tell(const Departure& departure) {
-  // Without a coordinator data goes on.
+  // Data still flows without a coordinator.
   if (departure.why == Departed::coordinator) return;
   const std::lock_guard lock{mutex_};
   told_.push_back(departure);
   if (departure.rank != own_) return end(departure.rank, departure);
-  // The others went on without us.
+  // The others dropped us and went on, so all our channels end.
   for (Rank rank = 0; rank < channels_.size(); ++rank) end(rank, departure);
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Six functions of libpmix. None of its macros: many of them call more of it. The calls that wait
-// for others are those with a callback, because only so their time is ours to limit.
+// Uses five functions of libpmix, and none of its macros, because many of them call more functions.
+// Calls that wait for other processes use the variant with a callback, because only that lets us
+// limit the time.
 #include "network/pmix.hpp"
 
 #include <dlfcn.h>
@@ -40,7 +41,7 @@ bool look_up(void* library, const char* name, Function& to) noexcept {
 
 Functions load() noexcept {
   Functions found;
-  // Never unloaded: it has a thread of its own.
+  // Never unloaded, because the library has its own thread.
   void* const library = dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL);
   found.complete = library != nullptr && look_up(library, "PMIx_Init", found.init) &&
                    look_up(library, "PMIx_Put", found.put) &&
@@ -68,7 +69,8 @@ Error failure(const char* operation, pmix_status_t status) noexcept {
           .value = static_cast<std::uint64_t>(-static_cast<std::int64_t>(status))};
 }
 
-/// What a callback brings. Shared with it: it may come after its caller has given up.
+/// The result of a callback. Shared with the callback, which may come after its caller has given
+/// up.
 class Answer {
  public:
   void set(pmix_status_t status, const pmix_value_t* value) {
@@ -87,7 +89,7 @@ class Answer {
     if (status_ != PMIX_SUCCESS) return std::unexpected(failure(operation, status_));
     return {};
   }
-  /// After a wait() that succeeded.
+  /// Valid after a wait() that succeeded.
   [[nodiscard]] std::uint32_t number() const noexcept { return number_; }
   [[nodiscard]] std::string& text() noexcept { return text_; }
 
@@ -118,7 +120,7 @@ Result<SharedAnswer> get(const std::string& job, pmix_rank_t rank, const char* k
   constexpr const char* kOperation = "PMIx_Get";
   const pmix_proc_t whose = process(job, rank);
   auto answer = std::make_shared<Answer>();
-  auto* const data = new SharedAnswer{answer};  // The callback's, if there is going to be one.
+  auto* const data = new SharedAnswer{answer};  // The callback's, if one will come.
   const pmix_status_t status = functions().get(&whose, key, nullptr, 0, on_value, data);
   if (status != PMIX_SUCCESS) {
     delete data;
@@ -135,7 +137,7 @@ PmixClient::PmixClient(Rank rank, std::string job) noexcept
 
 Result<std::shared_ptr<PmixClient>> PmixClient::open(Clock::time_point deadline) {
   Error none{.code = Errc::not_found, .operation = "PMIx_Init"};
-  // Without a server the library would make up a job of this process alone.
+  // Without a server, the library would make up a job with only this process.
   none.field = "PMIX_NAMESPACE (a PMIx server sets it)";
   if (environment("PMIX_NAMESPACE") == nullptr) return std::unexpected(none);
   none.field = "library";
@@ -168,7 +170,7 @@ PmixClient::~PmixClient() {
 Result<void> PmixClient::publish(std::string text) {
   pmix_value_t value{};
   value.type = PMIX_STRING;
-  value.data.string = text.data();  // Copied by the call.
+  value.data.string = text.data();  // The call copies it.
   if (const auto status = functions().put(PMIX_GLOBAL, kKey, &value); status != PMIX_SUCCESS)
     return std::unexpected(failure("PMIx_Put", status));
   if (const auto status = functions().commit(); status != PMIX_SUCCESS)
@@ -180,7 +182,7 @@ Result<std::string> PmixClient::fetch(Rank rank, Clock::time_point deadline) {
   for (;;) {
     const auto answer = get(job_, rank, kKey, deadline);
     if (answer) return std::move((*answer)->text());
-    // A server mostly waits for what is not published yet; some say that it is not there.
+    // Most servers wait for a value that is not published yet. Some answer that it does not exist.
     const bool is_not_there = answer.error() == Errc::driver &&
                               answer.error().value == static_cast<std::uint64_t>(kNotThere);
     if (!is_not_there) return std::unexpected(answer.error());

@@ -23,7 +23,7 @@ void Round::advance() {
   failures_.erase(failures_.begin(), failures_.lower_bound(oldest));
 }
 
-/// The open call, for everybody who has come or will.
+/// Fails the open call for every rank that has come or will come.
 void Round::fail(FailedMessage failure) {
   failure.call = call_.value_or(Call::exchange);
   failure.sequence = sequence_;

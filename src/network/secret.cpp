@@ -20,7 +20,7 @@ Error wrong_file(const char* operation, int os_error) noexcept {
   return error;
 }
 
-/// Wiped when it goes.
+/// Wiped on destruction.
 struct FileText {
   std::array<char, kDigits + 2> digits{};
   std::size_t size = 0;
@@ -28,7 +28,7 @@ struct FileText {
 };
 
 Result<void> read_private_file(const char* path, FileText& text) {
-  // Whoever may have put a named pipe there must not hold us up.
+  // O_NONBLOCK: a named pipe at this path must not block us.
   const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
   if (fd < 0) return std::unexpected(wrong_file("open", errno));
   struct stat status{};

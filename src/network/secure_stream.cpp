@@ -46,13 +46,13 @@ void SecureStream::consume(std::size_t count) noexcept {
   if (consumed_ != incoming_.size()) return;
   consumed_ = 0;
   incoming_.clear();
-  // A large frame was an exception.
+  // Large frames are rare, so give the memory back.
   if (incoming_.capacity() > 2 * kMostAtOnce) std::vector<std::byte>{}.swap(incoming_);
 }
 
 std::size_t SecureStream::room() const noexcept {
   if (trusted_ || end_ == SessionEnd::client) return kMostAtOnce;
-  // All that a client may send before it is trusted; what follows stays in the socket.
+  // All that a client may send before it is trusted. The rest stays in the socket.
   constexpr std::size_t kMost = kHelloBytes + sizeof header_ + kLengthBytes + kMaxFirstFrameBytes;
   return kMost - std::min(kMost, rest().size());
 }
@@ -69,7 +69,8 @@ Result<void> SecureStream::greet() {
   const auto bytes = rest().first<kHelloBytes>();
   const bool answers = end_ == SessionEnd::coordinator;
   const auto theirs = decode_hello(bytes);
-  // One who speaks this protocol, though not as we do, is told how we do.
+  // A peer that speaks another version of this protocol gets our hello, so that it can report the
+  // mismatch.
   if (answers && (theirs || theirs.error().code == Errc::incompatible)) {
     const auto hello = encode(ours_);
     outgoing_.insert(outgoing_.end(), hello.begin(), hello.end());
@@ -85,7 +86,7 @@ Result<void> SecureStream::greet() {
   const Key& push_key = answers ? keys.from_coordinator : keys.from_client;
   crypto_secretstream_xchacha20poly1305_init_push(&push_, to_sodium(header_.data()),
                                                   to_sodium(push_key.data()));
-  sodium_memzero(secret_.data(), secret_.size());  // Never needed again.
+  sodium_memzero(secret_.data(), secret_.size());  // Not needed again.
   greeted_ = true;
   consume(kHelloBytes);
   return {};
@@ -117,7 +118,7 @@ Result<std::optional<std::vector<std::byte>>> SecureStream::open_frame() {
 
 Result<std::optional<std::vector<std::byte>>> SecureStream::next() {
   if (!greeted_) {
-    // What begins otherwise will not become a hello.
+    // Bytes with another beginning can never become a hello, so fail early.
     if (rest().size() >= 4 && rest().size() < kHelloBytes) {
       std::array<std::byte, kHelloBytes> begun = encode(Hello{});
       std::copy_n(rest().begin(), 4, begun.begin());

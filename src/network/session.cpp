@@ -14,7 +14,7 @@
 #include "verbatim/base/log.hpp"
 #include "verbatim/base/try.hpp"
 
-// What the session's thread does. What callers do is in session_calls.cpp.
+// The session's thread. The calls of an Exchanger are in session_calls.cpp.
 
 namespace verbatim::detail {
 namespace {
@@ -33,7 +33,7 @@ Error malformed(const char* message, const char* field, std::uint64_t value,
           .limit = limit};
 }
 
-/// Several words within the time after which a silent end counts as gone.
+/// Fits several pings into the time after which a silent peer counts as gone.
 Session::Clock::duration ping_interval(std::chrono::nanoseconds ours, std::uint32_t theirs_ms) {
   const std::chrono::nanoseconds least =
       std::min<std::chrono::nanoseconds>(ours, std::chrono::milliseconds{theirs_ms}) / 4;
@@ -67,7 +67,7 @@ Session::~Session() {
   thread_.join();
 }
 
-/// Without a handler left, the loop's run() returns.
+/// When no handler is left, the loop's run() returns.
 void Session::stop() {
   stopped_ = true;
   ticks_.cancel();
@@ -86,7 +86,7 @@ void Session::await_tick() {
 
 void Session::tick() {
   const auto now = Clock::now();
-  // If we were stopped ourselves, the coordinator was not silent in that time.
+  // If this process was stopped, the coordinator was not silent in that time.
   const auto late = now - std::exchange(last_tick_, now) - interval_;
   if (late > interval_) connection_->excuse(late);
   connection_->look();  // First: it may say that we were dropped.
@@ -103,7 +103,7 @@ void Session::received(Connection& connection, std::span<const std::byte> plaint
   const Result<void> taken =
       kind ? take(*kind, plaintext.subspan(1)) : std::unexpected(kind.error());
   if (taken) return;
-  // It knows the secret and does not speak as we do: there is no going on with it.
+  // The peer knows the secret but does not follow the protocol, so the session cannot go on.
   if (log_enabled()) log(LogLevel::error, "session: " + to_string(taken.error()));
   connection.close();
   end(taken.error());
@@ -111,7 +111,7 @@ void Session::received(Connection& connection, std::span<const std::byte> plaint
 
 void Session::ended(Connection&, const Error&) { end(kCoordinatorLost); }
 
-/// The coordinator is gone: nothing works from now on.
+/// The coordinator is gone, so no call works from now on.
 void Session::end(const Error& why) { note({.why = Departed::coordinator}, why); }
 
 Result<void> Session::take(MessageKind kind, std::span<const std::byte> body) {
@@ -160,7 +160,7 @@ Result<void> Session::take_members(MembersMessage message) {
   {
     const std::lock_guard lock{mutex_};
     next_members_ = std::move(message);
-    // What belonged to the former generation is over.
+    // Forgets what belonged to the former generation.
     departures_.clear();
     collective_ = {};
     offer_ = {};
@@ -216,7 +216,7 @@ void Session::take_departure(Departure departure) {
        Error{.code = Errc::peer_lost, .operation = "session", .field = "rank", .value = rank_});
 }
 
-/// Somebody went; with `why`, the session is over, too. Only its first end counts.
+/// Records a departure. With `why`, the session is over, too. Only its first end counts.
 void Session::note(const Departure& departure, const std::optional<Error>& why) {
   {
     const std::lock_guard lock{mutex_};

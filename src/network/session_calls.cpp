@@ -10,17 +10,17 @@
 #include "network/session.hpp"
 #include "verbatim/base/try.hpp"
 
-// What callers of an Exchanger do; the session's thread is in session.cpp.
+// The calls of an Exchanger. The session's thread is in session.cpp.
 
 namespace verbatim::detail {
 namespace {
 
 using namespace std::chrono_literals;
 
-/// How long a call that is late waits to be told for whom it waited.
+/// How long a call that timed out waits for the names of the missing ranks.
 constexpr auto kNamesTimeout = 250ms;
 
-/// "1,5,9", as far as it fits.
+/// The ranks as "1,5,9", as far as they fit.
 std::string list_of(const std::vector<Rank>& ranks, std::uint32_t count) {
   constexpr std::size_t kRoom = sizeof Error{}.text - 1 - 4;
   std::string text;
@@ -40,7 +40,7 @@ void Session::send(Bytes plaintext) {
   asio::post(loop_, [this, bytes = std::move(plaintext)] { connection_->send(bytes); });
 }
 
-/// Until `condition` holds; false if the time or the session is over first.
+/// Waits until `condition` holds. Returns false if the time or the session is over first.
 template <class Condition>
 bool Session::await(Lock& lock, Clock::time_point deadline, Condition condition) {
   changed_.wait_until(lock, deadline, [&] { return condition() || over_; });
@@ -59,7 +59,7 @@ Result<void> Session::usable(const char* operation) const {
   return {};
 }
 
-/// A time-out, with those who were not there.
+/// A time-out error that names the missing ranks.
 Error Session::late(Lock& lock, Call call, const char* operation) {
   Error error{.code = Errc::timed_out, .operation = operation, .field = "ranks missing"};
   const std::uint32_t token = ++token_;
@@ -88,7 +88,7 @@ Result<void> Session::wait_for_everybody(Clock::time_point deadline) {
   if (told) return std::unexpected(failure_of(*join_failed_, kOperation));
   if (over_) return std::unexpected(over(kOperation));
   const Error error = late(lock, Call::join, kOperation);
-  send(encode(ByeMessage{}));  // Nobody shall take our going for a loss.
+  send(encode(ByeMessage{}));  // Our leaving must not count as a loss.
   return std::unexpected(error);
 }
 

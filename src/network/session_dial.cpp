@@ -28,7 +28,7 @@ constexpr const char* kOperation = "Exchanger::join";
 constexpr Clock::duration kLongestAttempt = 10s;
 constexpr Clock::duration kLongestPause = 200ms;
 
-/// Why an attempt came to nothing.
+/// Why an attempt failed, and whether another one may succeed.
 struct Failure {
   Error error;
   enum class Hope : std::uint8_t { later, elsewhere, none } hope = Hope::later;
@@ -58,7 +58,7 @@ Error refusal(const RefusedMessage& message) noexcept {
   return error;
 }
 
-/// A coordinator that is not there yet, or a network that comes back.
+/// Whether the coordinator may still start, or the network may come back.
 bool may_come(int os_error) noexcept {
   return os_error == ECONNREFUSED || os_error == ECONNRESET || os_error == ETIMEDOUT ||
          os_error == EHOSTUNREACH || os_error == EAGAIN || os_error == EINTR;
@@ -89,7 +89,7 @@ std::expected<PrivateDescriptor, Failure> connect_once(const SocketAddress& addr
   return fd;
 }
 
-/// The exchange of hello, join and welcome over one connection.
+/// Exchanges hello, join and welcome over one connection.
 class Handshake {
  public:
   Handshake(PrivateDescriptor socket, const SecureStream::Key& key, const Identity& identity,
@@ -131,7 +131,7 @@ class Handshake {
         Error{.code = Errc::malformed, .operation = kOperation, .field = "welcome"}, Hope::none});
   }
 
-  /// Sends what is due, or waits for something to come.
+  /// Sends what is due, and reads what has come. Waits until one of them is possible.
   std::expected<void, Failure> move_bytes(Clock::time_point limit) {
     Bytes& outgoing = stream_.outgoing();
     if (!wait_until_ready(socket_.get(), outgoing.empty() ? POLLIN : POLLIN | POLLOUT, limit)) {
@@ -151,7 +151,7 @@ class Handshake {
     return {};
   }
 
-  /// Who greets us and then hangs up does not believe that we know the secret.
+  /// A coordinator that greets us and then hangs up does not accept our proof of the secret.
   [[nodiscard]] Failure ended() const noexcept {
     if (!stream_.greeted()) return connect_failure(ECONNRESET);
     return {Error{.code = Errc::permission_denied, .operation = kOperation, .field = "secret"},
@@ -177,7 +177,7 @@ std::vector<std::string_view> split(std::string_view list) {
   return parts;
 }
 
-/// Of all names that can be looked up; an error only if there is none.
+/// Resolves all names. Fails only if none can be resolved.
 Result<std::vector<SocketAddress>> addresses_of(const Identity& identity, const BoundedCall& call) {
   std::vector<HostPort> places;
   for (const std::string_view part : split(identity.coordinator))
@@ -185,7 +185,7 @@ Result<std::vector<SocketAddress>> addresses_of(const Identity& identity, const 
   std::vector<SocketAddress> addresses;
   Error last{.code = Errc::invalid_argument, .operation = kOperation, .field = "coordinator"};
   for (std::size_t i = 0; i < places.size(); ++i) {
-    // A name that nobody can look up leaves time for the others.
+    // A name that cannot be resolved must leave time for the others.
     const auto now = Clock::now();
     const auto share = (call.deadline - now) / static_cast<Clock::rep>(places.size() - i);
     auto found = resolve(places[i], {call.operation, now + share});
@@ -203,7 +203,7 @@ Result<std::vector<SocketAddress>> addresses_of(const Identity& identity, const 
   return addresses;
 }
 
-/// The job's secret, or zeros without one. Wiped when it goes.
+/// The job's secret, or zeros if there is none. Wiped on destruction.
 struct SessionKey {
   SecureStream::Key bytes{};
   explicit SessionKey(const std::optional<Secret>& secret) {
@@ -225,7 +225,8 @@ Bytes join_message(const Identity& identity, const JoinOptions& options) {
                             .record = options.record});
 }
 
-/// Half of it, and up to half more: ranks that failed together need not try again together.
+/// A random pause between half of `pause` and all of it, so that ranks that failed together do not
+/// try again together.
 Clock::duration jittered(Clock::duration pause) noexcept {
   const auto half = pause.count() / 2;
   return Clock::duration{
@@ -263,7 +264,7 @@ Result<Welcomed> dial_coordinator(const Identity& identity, const JoinOptions& o
   std::vector<int> doubts(addresses.size());
   Clock::duration pause = 5ms;
   for (;;) {
-    std::optional<Error> telling;  // Somebody answered, and it was no use.
+    std::optional<Error> telling;  // A coordinator answered, but not usefully.
     Error last{};
     bool hope = false;
     for (std::size_t i = 0; i < addresses.size(); ++i) {
@@ -277,7 +278,7 @@ Result<Welcomed> dial_coordinator(const Identity& identity, const JoinOptions& o
       if (welcomed) return *std::move(welcomed);
       const Failure& failure = welcomed.error();
       if (failure.hope == Hope::none) return std::unexpected(failure.error);
-      // A coordinator that ended just then looks the same as one that does not believe us.
+      // A coordinator that ended just then looks the same as one that rejects our secret.
       const bool sure = failure.hope == Hope::elsewhere &&
                         (failure.error.code != Errc::permission_denied || ++doubts[i] > 2);
       hope = hope || !sure;

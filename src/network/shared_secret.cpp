@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Both sides say a random number, then a proof that follows from both numbers and the secret.
+// Each side sends a random number, and then a proof that follows from both numbers and the secret.
 //
-//     key of who says   = BLAKE2b(secret, "verbatim meet 1", its number, the other's number)
-//     proof             = BLAKE2b(that key, "proof")
+//      key of the sender = BLAKE2b(secret, "verbatim meet 1", its number, the other's number)
+//      proof             = BLAKE2b(that key, "proof")
 //
-// The order of the numbers makes the keys of the two directions differ. A peer that only repeats
-// our own number and proof back to us would know the key without the secret: equal numbers are
-// refused. Records follow as a secretstream of libsodium for each direction.
+// The order of the numbers makes the keys of the two directions differ. Equal numbers are refused:
+// otherwise a peer could send our own number and proof back to us, and pass without the secret.
+// After that, each direction carries its records in a secretstream of libsodium.
 #include "verbatim/network/shared_secret.hpp"
 
 #include <array>

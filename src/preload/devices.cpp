@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The list of devices, with ours behind the real ones; opening, closing, importing.
+// The list of devices, with ours after the real ones; opening, closing and importing devices.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -25,8 +25,8 @@ constinit Original<ibv_device**(int*)> original_list{"ibv_get_device_list", "IBV
 constinit Original<void(ibv_device**)> original_free{"ibv_free_device_list", "IBVERBS_1.1"};
 constinit Original<ibv_context*(int)> original_import{"ibv_import_device", "IBVERBS_1.10"};
 
-/// The lists that we gave out, each with the real list that it was made from. Never destroyed:
-/// programs free lists in their last moments.
+/// The lists that we returned, each with the real list that it was made from. Never destroyed,
+/// because programs free lists while they exit.
 struct Lists {
   std::mutex mutex;
   std::map<ibv_device**, ibv_device**> real_by_merged;
@@ -36,13 +36,13 @@ Lists& lists() {
   return *all;
 }
 
-/// The real library walks through the class directories.
+/// Hides our devices, because the real library walks through the class directories.
 ibv_device** list_real(int* count) {
   const DevicesHidden hidden;
   return original_list(count);
 }
 
-/// nullptr with errno, if there is no memory for it.
+/// Returns nullptr with errno if there is no memory.
 ibv_device** merge(ibv_device** real, int real_count) noexcept {
   int soft_count = 0;
   ibv_device** const soft = engine::get_device_list(&soft_count);
@@ -62,8 +62,8 @@ ibv_device** merge(ibv_device** real, int real_count) noexcept {
   return merged;
 }
 
-/// The kernel frees what a program leaves behind when it closes its device. We cannot tell who
-/// still holds a pointer, so the objects stay; but no peer reaches them any more.
+/// The kernel frees what a program leaves behind when it closes its device. We do not know who
+/// still holds a pointer, so we keep the objects. But no peer can reach them any more.
 void abandon(ibv_context* context) noexcept {
   engine::Engine& engine = *engine::Context::of(context).engine;
   engine.receive_sides.for_each([context](const engine::ReceiveSide& side) {
@@ -77,7 +77,7 @@ void abandon(ibv_context* context) noexcept {
 
 constexpr char kCommandFile[] = "verbatim-commands";
 
-/// With a descriptor to duplicate or hand on, as programs do; there is nobody behind it.
+/// Gives the context a descriptor that programs can duplicate or pass on. Nothing answers on it.
 ibv_context* open_soft(ibv_device* device) noexcept {
   ibv_context* const context = engine::kScripted<engine::open_filled>(device);
   if (context != nullptr) context->cmd_fd = memfd_create(kCommandFile, MFD_CLOEXEC);
@@ -108,13 +108,13 @@ using namespace verbatim::preload;
 namespace engine = verbatim::engine;
 
 VERBATIM_EXPORT ibv_device** ibv_get_device_list(int* count) {
-  if (DevicesHidden::now()) return original_list(count);  // The real library itself is asking.
+  if (DevicesHidden::now()) return original_list(count);  // The real library itself asks.
   const int errno_before = errno;
   int real_count = 0;
   ibv_device** const real = list_real(&real_count);
   const bool ours = engine::find_device(0) != nullptr;
   if (count != nullptr) *count = 0;
-  if (!ours && real == nullptr) return nullptr;  // With the real library's errno.
+  if (!ours && real == nullptr) return nullptr;  // Keeps the real library's errno.
   ibv_device** const merged = merge(real, real != nullptr ? real_count : 0);
   if (merged == nullptr) {
     if (real != nullptr) original_free(real);
@@ -150,7 +150,7 @@ VERBATIM_EXPORT __be64 ibv_get_device_guid(ibv_device* device) {
 }
 
 VERBATIM_EXPORT int ibv_get_device_index(ibv_device* device) {
-  // The kernel numbers its devices; ours has no number.
+  // Only the kernel numbers devices, so ours has no number.
   constexpr auto kNone = [](ibv_device*) noexcept { return -1; };
   return dispatch<"ibv_get_device_index", "IBVERBS_1.9", kNone>(device);
 }

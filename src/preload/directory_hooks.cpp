@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The C library's functions that list a directory or go into it, for our directories: what the
-// kernel has there, and ours behind it. All others go straight on to the C library.
+// The C library's functions that list or enter a directory, for the directories that contain our
+// files. A listing shows the kernel's entries first, and then ours. Calls for all other directories
+// go straight to the C library.
 #include <dirent.h>
 #include <fcntl.h>
 #include <unistd.h>
@@ -40,19 +41,19 @@ constinit Original<int(const char*)> original_chdir{"chdir"};
 constinit Original<int(int)> original_fchdir{"fchdir"};
 constinit Original<char*(char*, std::size_t)> original_getcwd{"getcwd"};
 
-// One structure with two names, where a long has 64 bits.
+// Two names for one structure, on systems where long has 64 bits.
 static_assert(sizeof(dirent) == sizeof(dirent64) &&
               offsetof(dirent, d_name) == offsetof(dirent64, d_name));
 
-/// An open directory of ours. They lie in one array: so a DIR of the C library's is known from one
-/// of ours by its address. One belongs to the thread that reads it, as a DIR does.
+/// An open directory of ours. All of them are in one array, so the address of a DIR shows whether
+/// it is ours or the C library's. Like a DIR, a stream belongs to the thread that reads it.
 struct Stream {
   std::atomic<bool> used;
-  int fd;     // What the program gave us, or asked for; -1: neither.
+  int fd;     // The program's; -1: none.
   DIR* real;  // The kernel's directory of the same name.
   bool real_is_over;
-  long position;    // How many entries were given out,
-  std::size_t own;  // and how many of those were ours.
+  long position;    // How many entries were returned,
+  std::size_t own;  // and how many of them were ours.
   std::size_t size;
   char path[128];
   dirent entry;
@@ -67,7 +68,7 @@ Stream* stream_of(DIR* directory) noexcept {
   return at - begin < sizeof streams ? reinterpret_cast<Stream*>(directory) : nullptr;
 }
 
-/// Takes the descriptor over, if there is one.
+/// Takes over the descriptor, if there is one.
 DIR* open_stream(string_view path, int fd) noexcept {
   if (path.size() > sizeof Stream::path) {
     errno = ENAMETOOLONG;
@@ -107,7 +108,7 @@ dirent* give(Stream& stream, string_view name, std::uint64_t number, unsigned ch
   return &entry;
 }
 
-/// "." and "..", the kernel's, ours.
+/// Returns "." and "..", then the kernel's entries, then ours.
 dirent* read_stream(Stream& stream) noexcept {
   if (stream.position < 2) {
     SystemFile file;
@@ -141,7 +142,7 @@ int copy_entry(const dirent* from, dirent* to, dirent** result) noexcept {
   return 0;
 }
 
-/// Adds a copy of the entry to the list, which has room for `count` and one more.
+/// Appends a copy of the entry to the list, which has `count` entries.
 bool add(dirent*** list, std::size_t count, const dirent& entry) noexcept {
   auto** const longer =
       static_cast<dirent**>(std::realloc(static_cast<void*>(*list), (count + 1) * sizeof(dirent*)));
@@ -170,7 +171,7 @@ int scan(DIR* directory, dirent*** found, Filter* filter, Compare* compare) {
     errno = ENOMEM;
     return -1;
   }
-  // What is compared are pointers to entries: so scandir() has promised.
+  // scandir() promises that the function compares pointers to entries.
   if (compare != nullptr && count > 0)
     std::qsort(static_cast<void*>(list), count, sizeof *list,
                reinterpret_cast<int (*)(const void*, const void*)>(compare));

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Programs that load libibverbs when they run, and look its functions up in it, get ours: those
-// that a linked program is bound to. Everything else is the C library's to answer.
+// Programs that load libibverbs at run time and look up its functions get ours, the same ones that
+// a linked program gets. The C library answers all other lookups.
 //
-// dlsym() looks at its return address: RTLD_NEXT means behind the caller's object. So our functions
-// must not call the original but jump to it, as if they had never been there. Compilers do that to
-// a call at the end of a function with the same parameters when they optimize; this file is always
-// compiled so (CMakeLists.txt), and the lane preload tests it.
+// dlsym() looks at its return address: RTLD_NEXT means "after the object of the caller". So our
+// functions must not call the original but jump to it, as if they were not there. An optimizing
+// compiler turns a call at the end of a function with the same parameters into such a jump. This
+// file is always compiled with optimization (CMakeLists.txt), and the lane preload tests it.
 #include "preload/loader_hooks.hpp"
 
 #include <dlfcn.h>
@@ -29,8 +29,8 @@ template <class Function>
   return function;
 }
 
-/// Almost every lookup in any program goes away here; without a call, because a sanitizer's own
-/// lookups come here before the functions that it stands in front of work.
+/// Whether a lookup may concern us; almost none does. This makes no calls, because a sanitizer's
+/// own lookups come here before the functions that it intercepts work.
 bool may_concern_us(const void* library, const char* name) noexcept {
   if (name == nullptr || library == RTLD_NEXT || library == RTLD_DEFAULT) return false;
   if (*name == '_') ++name;
@@ -46,15 +46,15 @@ bool is_of_libibverbs(const void* function) noexcept {
   return path.substr(path.rfind('/') + 1).starts_with("libibverbs.so");
 }
 
-/// Ours for a function of libibverbs. Other libraries have functions of such names too: some stand
-/// in front of libibverbs as we do, and look up what is behind them.
+/// Returns our function for one of libibverbs. Other libraries have functions with such names, too:
+/// some intercept libibverbs as we do, and look up the original behind them.
 void* replace(void* found, const char* name, const char* version) noexcept {
   if (found == nullptr || !is_of_libibverbs(found)) return found;
   void* const own = find_own_definition(name, version);
   return own != nullptr ? own : found;
 }
 
-/// Before main(): while objects are not yet loaded by several threads.
+/// Runs before main(), while no other thread loads objects.
 [[gnu::constructor]] void find_originals() noexcept {
   (void)original_dlsym();
   (void)original_dlvsym();
@@ -84,6 +84,6 @@ VERBATIM_EXPORT void* dlsym(void* library, const char* name) noexcept {
 
 VERBATIM_EXPORT void* dlvsym(void* library, const char* name, const char* version) noexcept {
   const VersionLookup original = original_dlvsym();
-  if (!may_concern_us(library, name)) return original(library, name, version);  // A jump, too.
+  if (!may_concern_us(library, name)) return original(library, name, version);  // Also a jump.
   return replace(original(library, name, version), name, version);
 }

@@ -12,7 +12,7 @@
 namespace verbatim::preload {
 namespace {
 
-/// What a program may ask for, and what of it makes no difference here.
+/// The access flags that a program may ask for, and those that have no effect here.
 constexpr unsigned kAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
                              IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
                              IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_HUGETLB;
@@ -28,7 +28,7 @@ ibv_mr* refuse_region(int why) noexcept {
 ibv_mr* register_at(ibv_pd* domain, void* address, std::size_t length, std::uint64_t base,
                     unsigned access) noexcept {
   if ((access & ~(kAccess | kOptional)) != 0) return refuse_region(EOPNOTSUPP);
-  // The kernel's rule: translations are by page.
+  // The kernel's rule, because translations are by page.
   if (((base ^ reinterpret_cast<std::uintptr_t>(address)) & kPageOffset) != 0)
     return refuse_region(EINVAL);
   if ((access & IBV_ACCESS_ZERO_BASED) != 0) base = 0;
@@ -46,7 +46,7 @@ ibv_mr* register_iova(ibv_pd* domain, void* address, std::size_t length, std::ui
   return register_at(domain, address, length, base, static_cast<unsigned>(access));
 }
 
-/// The way back to the sender of a datagram. An errno, or 0.
+/// Finds the path back to the sender of a datagram. Returns an errno, or 0.
 int reverse_path(ibv_context* context, std::uint8_t port, const ibv_wc& completion,
                  const ibv_grh* header, ibv_ah_attr& path) noexcept {
   path = {};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// For the stand-alone library: it *is* the libibverbs of its process.
+// For the stand-alone library, which *is* the libibverbs of its process.
 #include <dlfcn.h>
 
 #include <string_view>

@@ -20,8 +20,8 @@ void* find_in(void* library, const char* name, const char* version) noexcept {
 void* find_original(const char* name, const char* version) noexcept {
   if (void* const next = find_in(RTLD_NEXT, name, version)) return next;
   if (std::string_view{name}.find("ibv_") == std::string_view::npos) return nullptr;
-  // A program that loads its plug-ins, and libibverbs with them, has it outside of our view. Never
-  // closed: its devices' threads and handlers would outlive it.
+  // If a program loads libibverbs with its plug-ins, RTLD_NEXT does not find it. The library is
+  // never closed, because the threads and handlers of its devices would outlive it.
   static constinit std::atomic<void*> library{nullptr};
   if (library.load() == nullptr) library.store(dlopen("libibverbs.so.1", RTLD_LAZY));
   return library.load() != nullptr ? find_in(library.load(), name, version) : nullptr;

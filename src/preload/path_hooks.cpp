@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The C library's functions that open a path or ask about it, for our files. All others go straight
-// on to the C library; an error there is the caller's to see. The stat() family: stat_hooks.cpp.
+// The C library's functions that open a path or query it, for our files. Calls for all other files
+// go straight to the C library, whose errors the caller sees. The stat() family is in
+// stat_hooks.cpp.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/xattr.h>
@@ -51,8 +52,8 @@ int check_access(const SystemFile& file, int mode) noexcept {
   return denied ? fail(EACCES) : 0;
 }
 
-/// A descriptor that reads as the attribute does. The node is not one to talk to: it opens, as a
-/// program that asks "may I?" expects.
+/// Opens a descriptor from which the attribute can be read. The device node only opens, as a
+/// program that tests its rights expects; nothing answers on it.
 int open_place(const Place& place, int flags) noexcept {
   const Uncancelled here;
   const SystemFile& file = place.file();
@@ -76,14 +77,14 @@ FILE* open_stream(const Place& place, const char* mode) noexcept {
   return fd < 0 ? nullptr : fdopen(fd, mode);
 }
 
-/// Only these calls have a mode behind the flags.
+/// Only calls with these flags have a mode argument.
 mode_t mode_argument(int flags, va_list arguments) noexcept {
   const bool creates = (flags & O_CREAT) != 0 || (flags & O_TMPFILE) == O_TMPFILE;
   return creates ? va_arg(arguments, mode_t) : 0;
 }
 
-/// Before main(): the dynamic linker's lock may be held by a thread that a fork leaves behind, and
-/// then a child could not look anything up any more.
+/// Runs before main(). A thread that a fork leaves behind may hold the dynamic linker's lock, and
+/// then the child could not look up anything.
 [[gnu::constructor]] void find_originals() noexcept {
   original_open.find();
   original_open64.find();
@@ -146,7 +147,7 @@ VERBATIM_EXPORT int openat64(int directory, const char* path, int flags, ...) {
 
 // NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming): the C library's names
 
-// What open() and openat() become in programs that are compiled with _FORTIFY_SOURCE.
+// The names of open() and openat() in programs that are compiled with _FORTIFY_SOURCE.
 VERBATIM_EXPORT int __open_2(const char* path, int flags) { return open(path, flags); }
 VERBATIM_EXPORT int __open64_2(const char* path, int flags) { return open64(path, flags); }
 VERBATIM_EXPORT int __openat_2(int directory, const char* path, int flags) {
@@ -192,7 +193,7 @@ VERBATIM_EXPORT char* realpath(const char* path, char* resolved) noexcept {
   return resolved;
 }
 
-// None of ours is a link.
+// None of our files is a link.
 VERBATIM_EXPORT ssize_t readlink(const char* path, char* target, std::size_t size) noexcept {
   const Place place{path};
   return place.is_ours() ? fail(EINVAL) : original_readlink(place.path(), target, size);
@@ -205,7 +206,7 @@ VERBATIM_EXPORT ssize_t readlinkat(int directory, const char* path, char* target
                          : original_readlinkat(place.directory(), place.path(), target, size);
 }
 
-// Nor has any of them a list of who may use it, for which `ls -l` asks.
+// None of our files has an access control list, which `ls -l` asks for.
 VERBATIM_EXPORT ssize_t getxattr(const char* path, const char* name, void* value,
                                  std::size_t size) noexcept {
   const Place place{path};
@@ -220,7 +221,7 @@ VERBATIM_EXPORT ssize_t lgetxattr(const char* path, const char* name, void* valu
 
 // NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming): the C library's names
 
-// With _FORTIFY_SOURCE: the compiler knows the size of the buffer, and nobody else looks at it.
+// With _FORTIFY_SOURCE. Only the compiler knows the size of the buffer.
 VERBATIM_EXPORT char* __realpath_chk(const char* path, char* resolved, std::size_t room) noexcept {
   if (room < PATH_MAX) std::abort();
   return realpath(path, resolved);

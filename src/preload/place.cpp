@@ -22,15 +22,15 @@ constinit Original<int(const char*, int, mode_t)> original_open{"open"};
 constinit Original<ssize_t(const char*, char*, std::size_t)> original_readlink{"readlink"};
 
 constexpr char kMark[] = "/verbatim-directory-";
-constexpr string_view kRemoved = " (deleted)";  // So the kernel says of a name that is gone.
-constexpr char kSeparator = ':';                // In place of the slashes of a path in a name.
+constexpr string_view kRemoved = " (deleted)";  // The kernel appends this to a deleted name.
+constexpr char kSeparator = ':';                // Stands for the slashes of a path in a name.
 
-/// Whether descriptors of our directories were ever made here.
+/// Whether this process ever opened a descriptor for one of our directories.
 constinit std::atomic<bool> has_descriptors{false};
 enum class Working : std::uint8_t { unknown, ours, other };
 constinit std::atomic<Working> working{Working::unknown};
 
-/// Before main(), as in path_hooks.cpp.
+/// Runs before main(), for the reason in path_hooks.cpp.
 [[gnu::constructor]] void find_originals() noexcept {
   original_open.find();
   original_readlink.find();
@@ -94,7 +94,8 @@ Place::Place(const char* path) noexcept : Place(AT_FDCWD, path) {}
 
 Place::Place(int directory, const char* path) noexcept : directory_(directory), path_(path) {
   if (path == nullptr || *path == '\0') return;
-  // Every file that a program opens comes through here: most go away at the first look.
+  // Every file that a program opens comes through here. This first test ends the work for most of
+  // them.
   const bool is_absolute = path[0] == '/';
   if (is_absolute && path[1] != 'd' && path[1] != 's') return;
   if (!is_absolute) size_ = path_of_directory(directory, text_, sizeof text_);
@@ -123,7 +124,7 @@ void Place::settle(bool began_at_ours) noexcept {
   directory_ = AT_FDCWD;
 }
 
-/// Only from what is ours: the kernel's directories may be links to elsewhere.
+/// Goes up only from our own directories, because the kernel's may be links to elsewhere.
 bool Place::step_up() noexcept {
   SystemFile here;
   if (too_long_ || !find_system_file(name(), here)) return false;

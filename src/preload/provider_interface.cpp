@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// For the stand-alone library: what drivers import from libibverbs. Programs are linked with
-// drivers directly (libmlx5, libefa), and would not start without these; but nobody lists the
-// drivers' devices here, so what a driver would do with one is never asked for.
+// For the stand-alone library: what drivers import from libibverbs. Some programs are linked
+// directly with drivers (libmlx5, libefa), and would not start without these. This library never
+// lists a driver's devices, so nobody calls these functions for one.
 #include <cerrno>
 #include <cstdint>
 
@@ -23,7 +23,7 @@ VERBATIM_EXPORT const char* verbatim_unknown() { return "unknown"; }
   VERBATIM_EXPORT void* name() __attribute__((alias("verbatim_refuse_pointer")));
 #define VERBATIM_IGNORE(name) VERBATIM_EXPORT void name() __attribute__((alias("verbatim_ignore")));
 
-// Calls into the kernel: of the newest release, and those of older ones that it has no more.
+// Calls into the kernel: those of the newest release, and those that older releases had.
 // clang-format off: it never gets to the end of this list
 #define VERBATIM_COMMANDS(X) \
     X(advise_mr) X(alloc_dm) X(alloc_dmah) X(alloc_mw) X(alloc_pd) X(attach_mcast) X(close_xrcd) \
@@ -65,7 +65,8 @@ VERBATIM_EXPORT const bool verbs_allow_disassociate_destroy = false;
 
 // NOLINTEND(bugprone-reserved-identifier,readability-identifier-naming)
 
-// A driver calls this when it is loaded, under the number of the release that it was built with.
+// A driver calls this function when it is loaded. The name contains the release for which the
+// driver was built.
 #define VERBATIM_TEN_RELEASES(tens)                \
   VERBATIM_IGNORE(verbs_register_driver_##tens##0) \
   VERBATIM_IGNORE(verbs_register_driver_##tens##1) \

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What a program asks of a device, its port, its addresses and its partition keys.
+// Queries of a device, its port, its addresses and its partition keys.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -16,7 +16,7 @@
 namespace verbatim::preload {
 namespace {
 
-/// libibverbs keeps this type to itself, and exports a function with it nevertheless.
+/// libibverbs does not publish this type, but exports a function that uses it.
 enum GidTypeInSysfs { ib_or_roce_v1, roce_v2 };
 
 int query_device(ibv_context* context, ibv_device_attr* attributes) noexcept {
@@ -26,13 +26,14 @@ int query_device(ibv_context* context, ibv_device_attr* attributes) noexcept {
   return failed;
 }
 
-/// The exported function is from before ibv_port_attr grew: its callers have the old size.
+/// The exported function is older than the last fields of ibv_port_attr, so its callers pass the
+/// old size.
 int query_port(ibv_context* context, std::uint8_t port, _compat_ibv_port_attr* attributes) {
   return engine::query_port_sized(context, port, reinterpret_cast<ibv_port_attr*>(attributes),
                                   offsetof(ibv_port_attr, port_cap_flags2));
 }
 
-/// An errno; ENODATA for a place in the table that is not in use.
+/// Returns an errno; ENODATA for an unused place in the table.
 int find_gid(ibv_context* context, std::uint32_t port, std::uint32_t index,
              ibv_gid_entry& entry) noexcept {
   if (port != 1 || index >= engine::kGidTable) return EINVAL;
@@ -50,7 +51,7 @@ int query_gid(ibv_context* context, std::uint8_t port, int index, ibv_gid* gid) 
   ibv_gid_entry entry{};
   const int failed = find_gid(context, port, static_cast<std::uint32_t>(index), entry);
   if (failed != 0 && failed != ENODATA) return minus_one(failed);
-  *gid = entry.gid;  // All zeros for an unused place: so the verb says.
+  *gid = entry.gid;  // The verb returns all zeros for an unused place.
   return 0;
 }
 
@@ -73,8 +74,8 @@ ssize_t query_gid_table(ibv_context* context, ibv_gid_entry* entries, std::size_
   if (flags != 0) return -EINVAL;
   ibv_gid_entry table[engine::kGidTable];
   const ssize_t count = engine::query_gid_table(context, table, std::size(table));
-  if (static_cast<std::size_t>(count) > max) return -EINVAL;  // As the kernel says it.
-  // The caller's entries may be longer than ours, or shorter.
+  if (static_cast<std::size_t>(count) > max) return -EINVAL;  // As the kernel does.
+  // The caller's entries may be longer or shorter than ours.
   for (ssize_t i = 0; i < count; ++i)
     copy_entry(reinterpret_cast<std::byte*>(entries) + static_cast<std::size_t>(i) * size, table[i],
                size);
@@ -140,7 +141,8 @@ VERBATIM_EXPORT ssize_t _ibv_query_gid_table(ibv_context* context, ibv_gid_entry
       context, entries, max, flags, size);
 }
 
-/// In the private node of each release, whose number changes: so it is in none of ours.
+/// rdma-core exports this in the private version node of each release. The node's name changes, so
+/// we export the function in no version node.
 VERBATIM_EXPORT int ibv_query_gid_type(ibv_context* context, std::uint8_t port, unsigned index,
                                        GidTypeInSysfs* type) {
   static constinit Original<int(ibv_context*, std::uint8_t, unsigned, GidTypeInSysfs*)> original{
@@ -163,8 +165,8 @@ VERBATIM_EXPORT int ibv_query_port_speed(ibv_context* context, std::uint32_t por
   return dispatch<"ibv_query_port_speed", "IBVERBS_1.16", &query_port_speed>(context, port, speed);
 }
 
-/// Programs read a device's attributes through libibverbs, too; librdmacm reads the kernel's. The
-/// hooks of path_hooks.cpp tell the one from the other.
+/// Programs read a device's attributes through libibverbs, too, and librdmacm reads the kernel's
+/// attributes. The hooks of path_hooks.cpp tell them apart.
 VERBATIM_EXPORT int ibv_read_sysfs_file(const char* directory, const char* file, char* buffer,
                                         std::size_t size) {
   char path[512];
@@ -177,7 +179,8 @@ VERBATIM_EXPORT int ibv_read_sysfs_file(const char* directory, const char* file,
   const int failure = errno;
   close(fd);
   if (length < 0) return minus_one(failure);
-  // A text, and without its newline; one that fills the buffer loses its last character.
+  // Returns a string without the final newline. A text that fills the buffer loses its last
+  // character.
   if (length > 0 && (buffer[length - 1] == '\n' || static_cast<std::size_t>(length) == size))
     --length;
   buffer[length] = '\0';

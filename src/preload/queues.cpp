@@ -12,7 +12,7 @@
 namespace verbatim::preload {
 namespace {
 
-/// A program that mixes devices makes a mistake, which the kernel finds out. So do we.
+/// Mixing the objects of different devices is an error, which the kernel detects. So do we.
 template <class... Objects>
 bool are_soft(const Objects*... objects) noexcept {
   return ((objects == nullptr || is_soft(objects)) && ...);
@@ -35,7 +35,8 @@ ibv_qp* create_pair(ibv_pd* domain, ibv_qp_init_attr* init) noexcept {
   return engine::kScripted<engine::create_queue_pair>(domain, init);
 }
 
-/// Written with strong order only at the end of a message: not what the question is about.
+/// Data is written in strong order only at the end of a message, which is not what this query asks
+/// for.
 int data_in_order(ibv_qp*, ibv_wr_opcode, std::uint32_t) noexcept { return 0; }
 
 int query_ece(ibv_qp*, ibv_ece* options) noexcept {
@@ -43,7 +44,8 @@ int query_ece(ibv_qp*, ibv_ece* options) noexcept {
   return EOPNOTSUPP;
 }
 
-/// Whether the event's object is ours. Events of a port or device have none: nothing to give back.
+/// Whether the event's object is ours. Events of a port or device have no object, and need no
+/// acknowledgement.
 enum class Owner { nobody, soft, real };
 Owner owner_of(const ibv_async_event& event) noexcept {
   bool ours = false;

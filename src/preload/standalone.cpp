@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What else a libibverbs exports: functions that need no device, and those of objects that no
-// device here makes. Under LD_PRELOAD the installed library answers them.
+// The other functions that a libibverbs exports: those that need no device, and those for objects
+// that no device here creates. Under LD_PRELOAD the installed library provides them.
 #include <infiniband/sa.h>
 #include <infiniband/verbs.h>
 
@@ -15,7 +15,7 @@ namespace {
 
 struct Rate {
   ibv_rate rate;
-  int gigabits;  // By name; lanes are a little faster or slower than that.
+  int gigabits;  // By name; real lanes differ a little.
   int megabits;
 };
 constexpr Rate kRates[] = {
@@ -47,7 +47,7 @@ const char* text_of(const char* const (&texts)[Count], Value value) noexcept {
   return index < Count && texts[index] != nullptr ? texts[index] : "unknown";
 }
 
-// By value of the enumerations of verbs.h.
+// Indexed by the values of the enumerations in verbs.h.
 constexpr const char* kStatus[] = {"success",
                                    "local length error",
                                    "local QP operation error",
@@ -146,7 +146,7 @@ VERBATIM_EXPORT const char* ibv_port_state_str(ibv_port_state state) {
   return text_of(kPortStates, state);
 }
 
-// Memory needs nothing to survive a fork: it is looked up at each use.
+// Memory needs no preparation for a fork, because the device looks it up at each use.
 VERBATIM_EXPORT int ibv_fork_init() { return 0; }
 VERBATIM_EXPORT ibv_fork_status ibv_is_fork_initialized() { return IBV_FORK_UNNEEDED; }
 VERBATIM_EXPORT int ibv_dontfork_range(void*, std::size_t) { return 0; }
@@ -157,14 +157,14 @@ VERBATIM_EXPORT const char* ibv_get_sysfs_path() {
   return named != nullptr ? named : "/sys";
 }
 
-// librdmacm hands over what the kernel's rdma_cm told it. Without a device of the kernel's, that is
-// nothing; but programs that are linked with it do not start if these are not there.
+// librdmacm passes on what the kernel's rdma_cm returned. Without a kernel device there is nothing,
+// but programs that are linked with librdmacm need these functions to start.
 VERBATIM_EXPORT void ibv_copy_ah_attr_from_kern(ibv_ah_attr* to, Opaque*) { *to = {}; }
 VERBATIM_EXPORT void ibv_copy_qp_attr_from_kern(ibv_qp_attr* to, Opaque*) { *to = {}; }
 VERBATIM_EXPORT void ibv_copy_path_rec_from_kern(ibv_sa_path_rec* to, Opaque*) { *to = {}; }
 VERBATIM_EXPORT void ibv_copy_path_rec_to_kern(Opaque*, ibv_sa_path_rec*) {}
 
-// Of objects that nobody can have, because we make none.
+// For objects that no program can have, because we create none.
 VERBATIM_EXPORT int ibv_dealloc_dmah(Opaque*) { return unsupported(); }
 VERBATIM_EXPORT int ibv_dm_export_dmabuf_fd(Opaque*) { return no_descriptor(); }
 VERBATIM_EXPORT void ibv_free_buf(Opaque*) {}

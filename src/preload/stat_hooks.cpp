@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The stat() family of the C library, for our files. All others go straight on to the C library.
+// The stat() family of the C library, for our files. Calls for all other files go straight to the C
+// library.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -25,9 +26,10 @@ constinit Original<int(int, const char*, struct stat*, int)> original_fstatat{"f
 constinit Original<int(int, const char*, struct stat64*, int)> original_fstatat64{"fstatat64"};
 constinit Original<int(int, const char*, int, unsigned, struct statx*)> original_statx{"statx"};
 
-constexpr unsigned kMajor = 231;  // The kernel's for nodes of this kind,
-constexpr unsigned kMinor = 192;  // and where it starts to count.
-/// Of a file system that is none of the kernel's: it counts those without a disk from 1.
+constexpr unsigned kMajor = 231;  // The kernel's major number for such nodes,
+constexpr unsigned kMinor = 192;  // and its first minor number.
+/// A file system number that the kernel does not use: it numbers file systems without a disk from
+/// 1.
 constexpr unsigned kFileSystem = 0xfffff;
 
 mode_t mode_of(const SystemFile& file) noexcept {
@@ -43,7 +45,7 @@ int describe(const SystemFile& file, Structure* info) noexcept {
   info->st_mode = mode_of(file);
   info->st_nlink = 1;
   info->st_blksize = 4096;
-  info->st_size = file.kind == Kind::attribute ? 4096 : 0;  // As sysfs says of all of them.
+  info->st_size = file.kind == Kind::attribute ? 4096 : 0;  // As in sysfs.
   if (file.kind == Kind::node) info->st_rdev = makedev(kMajor, kMinor + file.device);
   return 0;
 }
@@ -64,13 +66,13 @@ int describe(const SystemFile& file, unsigned mask, struct statx* info) noexcept
   return 0;
 }
 
-/// The call is about the descriptor itself.
+/// Whether the call is about the descriptor itself.
 bool is_itself(const char* path, int flags) noexcept {
   return (flags & AT_EMPTY_PATH) != 0 && (path == nullptr || *path == '\0');
 }
 
-/// Before main(): the dynamic linker's lock may be held by a thread that a fork leaves behind, and
-/// then a child could not look anything up any more.
+/// Runs before main(). A thread that a fork leaves behind may hold the dynamic linker's lock, and
+/// then the child could not look up anything.
 [[gnu::constructor]] void find_originals() noexcept {
   original_stat.find();
   original_stat64.find();
@@ -144,8 +146,8 @@ VERBATIM_EXPORT int statx(int directory, const char* path, int flags, unsigned m
 
 // NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming): the C library's names
 
-// What these were in programs that were linked before glibc 2.33. The version is that of the
-// structure, of which there is one.
+// The names of these functions in programs that were linked before glibc 2.33. The version is that
+// of the structure, and there is only one.
 VERBATIM_EXPORT int __xstat(int, const char* path, struct stat* info) noexcept {
   return stat(path, info);
 }

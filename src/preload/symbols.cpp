@@ -9,10 +9,10 @@
 namespace verbatim::preload {
 namespace {
 
-constexpr ElfW(Versym) kHidden = 0x8000;  // Not the default one of its name.
+constexpr ElfW(Versym) kHidden = 0x8000;  // Not the default version of its name.
 constexpr ElfW(Versym) kBase = 1;         // In no version.
 
-/// GNU's hash table: these numbers, a Bloom filter, the buckets, and a chain entry per symbol.
+/// The GNU hash table: this header, a Bloom filter, the buckets, and one chain entry per symbol.
 struct HashHeader {
   std::uint32_t buckets;
   std::uint32_t first_symbol;  // Those before it are not defined here.
@@ -61,12 +61,12 @@ class Symbols {
       const std::uint32_t other = chains[index - hash_->first_symbol];
       if ((other | 1) == (hash | 1) && is(index, name) && suits(index, version))
         return reinterpret_cast<void*>(base_ + symbols_[index].st_value);
-      if ((other & 1) != 0) return nullptr;  // The last of the bucket.
+      if ((other & 1) != 0) return nullptr;  // The last one of the bucket.
     }
   }
 
  private:
-  /// The dynamic linker has made addresses of these entries, except in objects that it cannot
+  /// The dynamic linker has replaced these entries with addresses, except in objects that it cannot
   /// write to.
   template <class T>
   [[nodiscard]] const T* at(const ElfW(Dyn) & entry) const noexcept {
@@ -105,8 +105,9 @@ class Symbols {
   const ElfW(Verdef) * definitions_ = nullptr;
 };
 
-/// Near the head of the list, in front of all that can be unloaded: other threads may add to it.
-/// nullptr: in a namespace of its own (dlmopen), which is not listed there.
+/// Our object is near the head of the list, before everything that can be unloaded. Other threads
+/// may add to the list meanwhile. Returns nullptr if we are in a separate namespace (dlmopen),
+/// which this list does not contain.
 const link_map* own_object() noexcept {
   for (const link_map* each = _r_debug.r_map; each != nullptr; each = each->l_next)
     if (each->l_ld == _DYNAMIC) return each;

@@ -15,7 +15,7 @@ namespace {
 using engine::Device;
 using std::string_view;
 
-/// Writes an attribute's text, without its newline.
+/// Writes the text of an attribute, without the newline.
 using Write = void (*)(const Device& device, char* text, std::size_t size);
 
 ibv_port_attr port_of(const Device& device) noexcept {
@@ -50,7 +50,7 @@ struct Entry {
   string_view path;  // Below the device's directory.
   SystemFile::Kind kind;
   Write write = nullptr;
-  const char* text = "";  // Of those that always say the same.
+  const char* text = "";  // For attributes that are constant.
 };
 
 constexpr Entry directory(string_view path) noexcept {
@@ -126,8 +126,8 @@ constexpr Entry kVerbs[] = {
 
 constexpr Entry kNode[] = {{.path = "", .kind = SystemFile::Kind::node}};
 
-/// A directory of the kernel's, and what it would have in it for each device: a name that ends
-/// with the device's number, and what is below.
+/// A directory of the kernel's, and what it would contain for each device: a name that ends with
+/// the number of the device, and the entries below that.
 struct Class {
   string_view path;
   string_view name;
@@ -139,14 +139,14 @@ constexpr Class kClasses[] = {
     {"/dev/infiniband", "uverbs-soft", kNode},
 };
 
-/// A path of ours, taken apart. Of a class directory itself it has no device.
+/// One of our paths, split into its parts. For a class directory itself, `device` is null.
 struct Parsed {
   const Class* in = nullptr;
   const Device* device = nullptr;
   string_view rest;
 };
 
-/// Takes `prefix`, and a number behind it, off the path.
+/// Removes `prefix` and the number after it from the path.
 bool take(string_view& path, string_view prefix, std::uint32_t& number) noexcept {
   if (!path.starts_with(prefix)) return false;
   const char* const digits = path.data() + prefix.size();
@@ -163,7 +163,7 @@ bool parse(string_view path, Parsed& parsed) noexcept {
     string_view rest = path.substr(each.path.size());
     std::uint32_t number = 0;
     if (!rest.empty()) {
-      if (rest.front() != '/') continue;  // infiniband_verbs begins as infiniband does.
+      if (rest.front() != '/') continue;  // infiniband_verbs begins with infiniband.
       rest.remove_prefix(1);
       if (!take(rest, each.name, number)) return false;
       if (!rest.empty()) rest.remove_prefix(1);
@@ -176,7 +176,7 @@ bool parse(string_view path, Parsed& parsed) noexcept {
   return false;
 }
 
-/// The same path has the same number in every process, as in a file system.
+/// The same path has the same inode number in every process, as in a file system.
 std::uint64_t number_of(string_view directory, string_view name = {}) noexcept {
   std::uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
   const auto mix = [&](string_view text) {
@@ -188,7 +188,7 @@ std::uint64_t number_of(string_view directory, string_view name = {}) noexcept {
   return hash | 1;
 }
 
-/// The name of an entry that is right in this directory; empty for one that is not.
+/// The name of an entry if it is directly in this directory; otherwise empty.
 string_view name_in(string_view directory, string_view path) noexcept {
   if (path.empty() || !path.starts_with(directory)) return {};
   path.remove_prefix(directory.size());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Verbs that take one of our objects and that we do not have. The installed verbs.h may be older
-// than some of them: structures that it does not know are passed on as they are.
+// Verbs that take one of our objects, but that we do not implement. The installed verbs.h may be
+// older than some of them, so unknown structures are passed on as opaque pointers.
 #include "preload/dispatch.hpp"
 
 namespace {

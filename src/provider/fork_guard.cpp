@@ -45,7 +45,7 @@ ForkListener::~ForkListener() {
   (previous_ != nullptr ? previous_->next_ : list_head) = next_;
 }
 
-// The lock is held across the fork, so that the child finds the list whole.
+// The lock is held across the fork, so that the child finds a consistent list.
 void ForkListener::before_fork() { list_mutex.lock(); }
 void ForkListener::after_fork_in_parent() { list_mutex.unlock(); }
 void ForkListener::after_fork_in_child() {

@@ -12,14 +12,16 @@ void* allocate_pages(ibv_context*, std::size_t bytes, HugePages huge_pages) {
   void* const address =
       mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | huge, -1, 0);
   if (address == MAP_FAILED) return nullptr;
-  // A child that inherited these pages could make the parent's copy move away from the device.
+  // If a child inherited these pages, copy-on-write could move the parent's copy away from the
+  // device.
   if (madvise(address, bytes, MADV_DONTFORK) != 0) {
     const int failure = errno;
     munmap(address, bytes);
     errno = failure;
     return nullptr;
   }
-  // A hint: a kernel without transparent huge pages says EINVAL, and ordinary pages do.
+  // Only a hint: a kernel without transparent huge pages returns EINVAL, and ordinary pages work
+  // too.
   if (huge_pages == HugePages::transparent) madvise(address, bytes, MADV_HUGEPAGE);
   return address;
 }

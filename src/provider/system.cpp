@@ -14,14 +14,14 @@
 #include "base/environment.hpp"
 #include "provider/memory.hpp"
 
-// verbs.h turns these two into macros; here the exported functions themselves are meant.
+// verbs.h defines macros with these two names; this file means the exported functions.
 #undef ibv_query_port
 #undef ibv_reg_mr
 
 namespace verbatim {
 namespace {
 
-/// The entry points that our table does not hand out as they are.
+/// The entry points that our table does not contain unchanged.
 struct Library {
   int (*query_device)(ibv_context*, ibv_device_attr*) = detail::kMissing;
   int (*query_port)(ibv_context*, std::uint8_t, _compat_ibv_port_attr*) = detail::kMissing;
@@ -49,11 +49,12 @@ int query_port(ibv_context* context, std::uint8_t port, ibv_port_attr* attribute
   std::memset(attributes, 0, sizeof *attributes);
   if (verbs_context* const extended = __extension__ verbs_get_ctx_op(context, query_port))
     return extended->query_port(context, port, attributes, sizeof *attributes);
-  // The old entry point fills a prefix of the structure.
+  // The old entry point fills only a prefix of the structure.
   return library.query_port(context, port, reinterpret_cast<_compat_ibv_port_attr*>(attributes));
 }
 
-/// rdma-core before 32 has no call for the whole table: read it row by row, types from sysfs.
+/// rdma-core before version 32 cannot read the whole table, so this reads it row by row, and the
+/// types from sysfs.
 ssize_t query_gid_rows(ibv_context* context, std::uint8_t port, int rows, ibv_gid_entry* entries,
                        std::size_t max) {
   std::size_t count = 0;
@@ -93,7 +94,7 @@ ssize_t query_gid_table(ibv_context* context, ibv_gid_entry* entries, std::size_
 }
 
 ibv_mr* reg_mr(ibv_pd* domain, void* address, std::size_t length, unsigned access) {
-  // Only the newer call may see optional flags: it drops those that the kernel does not know.
+  // Only the newer call accepts optional flags: it drops those that the kernel does not know.
   if (library.reg_mr_iova2 != nullptr)
     return library.reg_mr_iova2(domain, address, length, reinterpret_cast<std::uintptr_t>(address),
                                 access);
@@ -101,7 +102,7 @@ ibv_mr* reg_mr(ibv_pd* domain, void* address, std::size_t length, unsigned acces
                         static_cast<int>(access & ~unsigned{IBV_ACCESS_OPTIONAL_RANGE}));
 }
 
-/// A device of a bus is hardware; one without a parent device is a kernel driver's invention.
+/// A device with a parent device on a bus is hardware. One without is created by a kernel driver.
 Transport transport(ibv_device* device) {
   std::error_code ignored;
   const auto parent = std::filesystem::path{device->ibdev_path} / "device";
@@ -171,7 +172,7 @@ Provider load_table() {
   Provider table{.name = "system", .unavailable = [] { return unavailable_reason; }};
   table.get_device_list = &no_devices;
   const char* const named = environment("VERBATIM_LIBIBVERBS");
-  // Never closed: its providers' threads and atexit handlers would outlive it.
+  // Never closed, because the threads and atexit handlers of its providers would outlive it.
   void* const handle = dlopen(named != nullptr ? named : "libibverbs.so.1", RTLD_NOW);
   if (handle == nullptr) {
     unavailable_reason = "libibverbs.so.1 not found";
@@ -186,8 +187,9 @@ Provider load_table() {
   table.transport = &transport;
   table.alloc_memory = &detail::allocate_pages;
   table.free_memory = &detail::free_pages;
-  // Before the first registration, or a fork would move pinned pages away from their owner. Not
-  // where the kernel copies pinned pages at fork: there it only costs memory.
+  // Called before the first registration, because otherwise a fork could move pinned pages away
+  // from their owner. Not called if the kernel copies pinned pages at fork, because then it only
+  // costs memory.
   if (library.is_fork_initialized == nullptr || library.is_fork_initialized() != IBV_FORK_UNNEEDED)
     library.fork_init();
   return table;

@@ -51,7 +51,7 @@ bool EventAwaiter::watch() noexcept {
     descriptor_ = duplicate_.get();
     failed = descriptor_ < 0 ? errno : reactor_.watch_source(*this, descriptor_, 0, events_);
   }
-  // One that cannot be waited for, as a file, is always ready.
+  // EPERM: a descriptor that epoll cannot watch, such as a file, is always ready.
   if (failed != 0 && failed != EPERM)
     result_ = std::unexpected(os_failure("Reactor::readable", failed));
   return failed == 0;

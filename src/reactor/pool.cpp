@@ -26,7 +26,7 @@ using Clock = std::chrono::steady_clock;
 constexpr std::size_t kAlignment = 64;
 constexpr std::chrono::seconds kOwnTimeout{10};
 
-/// The word of the kernel's that says "awaited": the lower half of `returned`.
+/// The futex is the lower half of `returned`, which says "awaited".
 std::uint32_t* futex_of(std::atomic<std::uintptr_t>& word) noexcept {
   static_assert(std::endian::native == std::endian::little);
   return reinterpret_cast<std::uint32_t*>(&word);
@@ -37,7 +37,7 @@ void sleep_while_awaited(std::atomic<std::uintptr_t>& word,
   syscall(SYS_futex, futex_of(word), FUTEX_WAIT_PRIVATE,
           static_cast<std::uint32_t>(ReturnedBlocks::kAwaited), &limit, nullptr, 0);
 }
-/// Only an address: the pool may be gone, and then nobody sleeps there.
+/// Uses only the address. The pool may be gone, and then nobody sleeps there.
 void wake(std::atomic<std::uintptr_t>& word) noexcept {
   syscall(SYS_futex, futex_of(word), FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
 }
@@ -48,7 +48,7 @@ PoolState::PoolState(ProtectionDomain in, const PoolOptions& chosen) noexcept
     : BufferHome{&PoolState::give_back}, domain(std::move(in)), options(chosen) {}
 
 PoolState::~PoolState() {
-  // The system may give the memory to somebody else.
+  // The system may give the memory to another owner.
   if constexpr (VERBATIM_ASAN)
     for (const BufferBlock& block : blocks) arrive(block);
 }
@@ -98,7 +98,7 @@ void PoolState::give_back_slowly(BufferBlock& block) noexcept {
   for (;;) {
     switch (returned.put(block, [] {})) {
       case ReturnedBlocks::Put::queued:
-        if (!give_to_first(block)) continue;  // The last of them has left.
+        if (!give_to_first(block)) continue;  // The last waiter has left.
         break;
       case ReturnedBlocks::Put::last: delete this; break;
       case ReturnedBlocks::Put::awaited: wake(word); break;
@@ -182,7 +182,8 @@ std::uint32_t Pool::free() const noexcept {
 }
 
 Pool::Pool(Pool&& other) noexcept : state_(std::exchange(other.state_, nullptr)) {
-  // Handed on, perhaps: from now on the drops of this thread are as any other's, until it takes.
+  // The pool may have been handed to another thread. Until this thread takes again, its drops are
+  // treated like those of any thread.
   if (state_ != nullptr && state_->is_taker()) state_->thread.store(0, std::memory_order_relaxed);
 }
 

@@ -41,7 +41,7 @@ bool PoolAwaiter::await_suspend(std::coroutine_handle<> waiting) {
 
 Result<Buffer> PoolAwaiter::await_resume() noexcept {
   if (ready_) return std::move(ready_);
-  PoolState* const pool = std::exchange(pool_, nullptr);  // Gone with the buffer, perhaps.
+  PoolState* const pool = std::exchange(pool_, nullptr);  // It may die with the buffer.
   if (pool == nullptr)
     return std::unexpected(
         Error{.code = Errc::closed, .operation = "pool", .field = "the pool was destroyed"});
@@ -55,7 +55,7 @@ void PoolAwaiter::go_on() noexcept {
   if (waiting_) std::exchange(waiting_, nullptr).resume();
 }
 
-/// Of any thread, under the pool's lock: until that is given free the coroutine stays.
+/// Called by any thread, under the pool's lock. The coroutine stays until the lock is released.
 void PoolAwaiter::tell() {
   {
     const std::lock_guard lock{reactor_.mutex};
@@ -76,7 +76,7 @@ bool PoolState::join_queue(PoolAwaiter& awaiter) {
     if constexpr (VERBATIM_ASAN) arrive(*awaiter.block_);
     return false;
   }
-  thread.store(0, std::memory_order_relaxed);  // From now on our own drops are as any other's.
+  thread.store(0, std::memory_order_relaxed);  // Our own drops are now like those of any thread.
   (queue == nullptr ? queue : last_queued->next_) = &awaiter;
   last_queued = &awaiter;
   awaiter.is_queued_ = true;

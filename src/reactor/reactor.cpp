@@ -75,7 +75,7 @@ bool Reactor::run_until_over(Task<void> task) {
   bool over = false;
   detail::Root::promise_type& root = *detail::make_root(*state_, std::move(task)).promise;
   root.over = &over;
-  struct End {  // Also when something else is thrown.
+  struct End {  // Also when another exception is thrown.
     ~End() {
       if (over) return;
       root.leave();
@@ -105,7 +105,7 @@ void Reactor::tell(detail::ChannelCore& channel, detail::Slot& slot, bool is_to_
                    Deadline deadline) {
   if (!is_to_come) {
     state_->tags.add(tag);
-    state_->core->waker->wake();  // Nothing else tells fd() of it.
+    state_->core->waker->wake();  // Nothing else signals fd().
     return;
   }
   slot.tag = tag;
@@ -116,7 +116,7 @@ void Reactor::notify(Incoming& incoming, void* tag) {
   detail::Receiver& receiver = incoming.receiver_;
   if (receiver.is_ready()) {
     state_->tags.add(tag);
-    state_->core->waker->wake();  // Nothing else tells fd() of it.
+    state_->core->waker->wake();  // Nothing else signals fd().
     return;
   }
   receiver.tag = tag;
@@ -128,7 +128,8 @@ std::uint32_t Reactor::free_receives() const noexcept {
 }
 
 int Reactor::fd() noexcept {
-  // What has come before counts, too: the first poll() arms.
+  // Events from before this call count, too, so the descriptor is readable at first. The first
+  // poll() arms.
   if (!std::exchange(state_->has_shown_fd, true)) state_->core->waker->wake();
   return state_->epoll.get();
 }
@@ -161,7 +162,7 @@ Task<Result<Connection>> Reactor::dial(const ProtectionDomain& domain, std::stri
                                        const DialOptions& options) {
   DialOptions here = options;
   here.channel.on = *this;
-  // Shared with the thread that looks the name up, which may outlive us.
+  // Shared with the thread that resolves the name, which may outlive us.
   return drive(std::make_shared<detail::Dialling>(domain, address, here));
 }
 Task<Result<Connection>> Reactor::dial(const ProtectionDomain& domain, std::string_view address) {
@@ -187,7 +188,7 @@ Task<Result<Connection>> Reactor::drive(std::shared_ptr<detail::Dialling> dialli
     } catch (const std::system_error& refused) {
       co_return std::unexpected(os_failure("pthread_create", refused.code().value()));
     }
-    // The thread keeps to the deadline of the call.
+    // The thread itself keeps to the deadline of the call.
     if (auto done = co_await readable(lookup->done.fd()); !done)
       co_return std::unexpected(done.error());
     if (!lookup->found) co_return std::unexpected(lookup->found.error());
@@ -196,7 +197,7 @@ Task<Result<Connection>> Reactor::drive(std::shared_ptr<detail::Dialling> dialli
     const auto met = dialling->step();
     if (!met) co_return std::unexpected(met.error());
     if (*met) co_return std::move(*dialling).take();
-    // That the time is over it finds out by itself.
+    // The next step() notices that the time is over.
     std::ignore = co_await detail::EventAwaiter{
         *state_, dialling->fd(),
         dialling->fd() < 0 ? 0 : static_cast<std::uint32_t>(dialling->wanted()),

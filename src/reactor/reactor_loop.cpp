@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The loop of a Reactor: looks, times, sleeps, and what it sleeps at.
+// The loop of a Reactor: polling, timers, sleeping, and the descriptors that end a sleep.
 #include <poll.h>
 #include <sched.h>
 #include <sys/timerfd.h>
@@ -26,12 +26,13 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// From here on a look in vain gives the processor away: whoever has something for us may need it.
+/// After this many polls without a result, each one yields the processor, because a thread that has
+/// work for us may need it.
 constexpr std::uint64_t kYieldAfter = 2000;
-/// Of one poll(): a busy reactor leaves the rest to the next, so that others of the loop have a
-/// turn.
+/// The limit of one poll(). A busy reactor leaves the rest to the next poll(), so that other users
+/// of the loop get a turn.
 constexpr std::size_t kMostLooks = 64;
-/// While it is busy, other descriptors are looked at once in so many turns.
+/// A busy loop checks other descriptors once in this many turns.
 constexpr std::uint64_t kLookAround = 64;
 
 std::uint64_t in_nanoseconds(std::chrono::nanoseconds time) noexcept {
@@ -72,7 +73,7 @@ ReactorState::ReactorState(std::shared_ptr<CompletionCore> on, const ReactorOpti
                   [](EventSource& self, std::uint32_t) noexcept {
                     ReactorState& reactor = static_cast<Signal&>(self).reactor;
                     std::uint64_t times = 0;
-                    // If it was set anew meanwhile, there is nothing to read.
+                    // If the timer was set again meanwhile, there is nothing to read.
                     if (::read(reactor.alarm.get(), &times, sizeof times) > 0)
                       reactor.alarm_at_ = kNever;
                   }),
@@ -138,7 +139,7 @@ void ReactorState::be_busy() noexcept {
   look_around(0);
 }
 
-/// Channels first, so that who is woken learns why.
+/// Steps the channels first, so that a waiter that is woken learns the reason.
 void ReactorState::settle() noexcept {
   const Clock::time_point now{std::chrono::nanoseconds{core->wakeups.now}};
   do {
@@ -152,11 +153,11 @@ void ReactorState::settle() noexcept {
   } while (core->wakeups.attention);
 }
 
-/// Between two readings there is at most one look in vain, or kLookAround that were not.
+/// Between two readings there is at most one poll without a result, or kLookAround polls with one.
 void ReactorState::read_clock() noexcept {
   const std::uint64_t now = clock_now();
   const std::uint64_t since = now - std::exchange(core->wakeups.now, now);
-  // Who was elsewhere meanwhile kept nobody waiting in here.
+  // If the thread was outside the loop meanwhile, no coroutine of ours kept the others waiting.
   const bool was_inside = !std::exchange(was_outside_, false);
   if (since < warn_after_ || now < next_warning_ || !was_inside) [[likely]]
     return;
@@ -172,10 +173,11 @@ bool ReactorState::be_idle(int count) noexcept {
   if (is_broken_)
     for (ChannelState* each = core->channels; each != nullptr; each = each->driving.after)
       if (!each->is_over()) each->end_at_once(core->broken());
-  // The clock is dearer than a look.
+  // Reading the clock costs more than a poll.
   if (count == 0 && idle_since_ != 0 && ++idle_turns_ % 4 != 0) return false;
   read_clock();
-  // Whoever went on may have been the last one, or have work for us: no sleep before another look.
+  // A coroutine that was resumed may have been the last one, or may have work for us. So poll again
+  // before sleeping.
   if (run_timers() || core->wakeups.attention) {
     settle();
     idle_since_ = 0;
@@ -221,7 +223,7 @@ void ReactorState::take_submitted() noexcept {
 }
 
 void ReactorState::look_around(std::uint64_t longest) noexcept {
-  if (longest != 0) {  // epoll_wait() knows milliseconds only, and Valgrind not epoll_pwait2().
+  if (longest != 0) {  // epoll_wait() has only ms; Valgrind lacks epoll_pwait2().
     const timespec time = to_timespec(std::chrono::nanoseconds{std::min(longest, kLongest)});
     pollfd all{.fd = epoll.get(), .events = POLLIN, .revents = 0};
     static_cast<void>(ppoll(&all, 1, &time, nullptr));
@@ -250,7 +252,7 @@ void ReactorState::pause() noexcept {
   const std::uint64_t before = core->wakeups.now;
   if (!sleep()) return;
   idle_since_ = 0;
-  // A sleep that was shorter than we may spin was dearer than spinning.
+  // If the sleep was shorter than the time we may spin, spinning would have cost less.
   const std::uint64_t most = in_nanoseconds(options.spin);
   spin_ = core->wakeups.now - before < 4 * most
               ? std::min(most, std::max<std::uint64_t>(2 * spin_, 1000))
@@ -258,9 +260,9 @@ void ReactorState::pause() noexcept {
 }
 
 bool ReactorState::sleep() noexcept {
-  // A queue that is broken has nothing to tell; timers and descriptors have.
+  // A broken queue raises no events, but timers and descriptors still do.
   if (!core->arm() && !is_broken_) return false;
-  if (look()) return false;  // It came between the last look and the arming.
+  if (look()) return false;  // It came between the last poll and the arming.
   const std::uint64_t first = core->timers.first();
   look_around(first > core->wakeups.now ? first - core->wakeups.now : 0);
   return true;
@@ -269,11 +271,11 @@ bool ReactorState::sleep() noexcept {
 std::size_t ReactorState::arm() noexcept {
   std::size_t count = 0;
   do {
-    look_around(0);  // Takes an event that is there: only then the next one is raised.
-    [[maybe_unused]] const auto armed = core->arm();  // A broken queue says so when it is polled.
+    look_around(0);  // Takes a pending event, so that the next one is raised.
+    [[maybe_unused]] const auto armed = core->arm();  // Polling a broken queue reports that.
     is_armed_ = true;
     while (count < kMostLooks && look()) ++count;
-    // Busy looks look around, too, and may have taken the event of what came since.
+    // look() may also have looked around, and taken the event of what came since.
   } while (!is_armed_ && count < kMostLooks);
   set_alarm();
   was_outside_ = true;
@@ -282,7 +284,7 @@ std::size_t ReactorState::arm() noexcept {
 
 void ReactorState::set_alarm() noexcept {
   const std::uint64_t first = core->timers.first();
-  // One that rings too early costs a poll(), and setting it costs as much.
+  // A timer that expires too early costs one poll(), and setting it later costs as much.
   if (!has_shown_fd || first >= alarm_at_) return;
   const auto time = static_cast<std::int64_t>(std::max<std::uint64_t>(first, 1));  // 0 stops it.
   const itimerspec when{.it_interval = {}, .it_value = to_timespec(std::chrono::nanoseconds{time})};
@@ -293,7 +295,7 @@ bool ReactorState::run(const bool* over) {
   const Visit visit{*this};
   was_outside_ = true;
   const bool& is_over = over != nullptr ? *over : has_no_roots;
-  is_called_off = true;  // Perhaps, before.
+  is_called_off = true;  // It may have been, before.
   for (;;) {
     if (is_called_off) [[unlikely]] {
       is_called_off = false;
@@ -310,7 +312,7 @@ std::size_t ReactorState::poll() {
   std::size_t count = 0;
   while (count < kMostLooks && look()) ++count;
   if (count < kMostLooks) count += arm();
-  if (count >= kMostLooks) core->waker->wake();  // There may be more: fd() says so.
+  if (count >= kMostLooks) core->waker->wake();  // There may be more, so fd() stays readable.
   return count;
 }
 

@@ -23,7 +23,7 @@ Result<std::shared_ptr<const MemoryRegion>> RegionCache::enter(
   if (bytes.empty())
     return std::unexpected(
         Error{.code = Errc::invalid_argument, .operation = "RegionCache::find", .field = "size"});
-  // Registering is dear, so a look at all of them is not.
+  // Compared with a registration, checking all entries is cheap.
   for (std::uint32_t at = 0; at < all_.size(); ++at)
     if (all_[at].object != nullptr && all_[at].owner.expired()) drop(at);
   const bool is_kept = !all_.empty() && bytes.size() <= max_bytes_;

@@ -34,7 +34,7 @@ BufferBlock::~BufferBlock() = default;
 }  // namespace detail
 
 void Buffer::free_block(detail::BufferBlock* block) noexcept {
-  // Moved away and destroyed inside its own with(): the bytes are still being looked at.
+  // The buffer was moved away and destroyed inside its own with(), which still uses the bytes.
   if (block->views != 0) [[unlikely]] {
     block->is_dropped = true;
     return;

@@ -25,8 +25,8 @@ Result<std::size_t> CompletionChannelState::drain() {
       if (os_error == EINTR) continue;
       return std::unexpected(os_failure("ibv_get_cq_event", os_error));
     }
-    // The queue cannot be destroyed before the acknowledgement, so its state is still there. Also
-    // an event of a queue whose mark nobody has taken is a wake-up.
+    // The queue cannot be destroyed before the acknowledgement, so its state still exists. The
+    // event counts as a wake-up even if nobody has taken the queue's earlier mark.
     static_cast<CompletionQueueState*>(owner)->signal.store(true);
     ++taken;
     raw.provider().ack_cq_events(queue, 1);
@@ -71,7 +71,7 @@ Result<CompletionChannel> Context::create_completion_channel() const {
   if (raw == nullptr) return std::unexpected(os_failure("ibv_create_comp_channel", errno));
   detail::Handle<ibv_comp_channel> handle{state_, raw, provider.destroy_comp_channel,
                                           "ibv_destroy_comp_channel"};
-  // Non-blocking, so that draining can stop at the last event.
+  // Non-blocking, so that draining stops after the last event.
   const int flags = fcntl(raw->fd, F_GETFL);
   if (flags < 0 || fcntl(raw->fd, F_SETFL, flags | O_NONBLOCK) != 0)
     return std::unexpected(os_failure("fcntl", errno));

@@ -19,7 +19,7 @@ CompletionQueueState::CompletionQueueState(std::shared_ptr<CompletionChannelStat
       growth(growth_policy),
       depth(static_cast<std::uint32_t>(handle.get()->cqe)),
       raw(std::move(handle)) {
-  // The channel hands this pointer back with each event.
+  // The channel returns this pointer with each event.
   raw.get()->cq_context = this;
   raw.context().events.add(raw.get(), {&marks});
 }
@@ -46,8 +46,9 @@ Result<void> CompletionQueueState::reserve_locked(std::uint32_t entries) {
   return {};
 }
 
-/// To the next power of two, if the device has it: a resize moves all that is in the queue, and of
-/// many queue pairs only a few shall cause one. Not to twice the depth: devices round up, too.
+/// Grows to the next power of two, if the device allows it. A resize moves everything in the queue,
+/// so only a few of many queue pairs should cause one. It does not double the depth, because
+/// devices round up, too.
 Result<void> CompletionQueueState::grow_locked(std::uint32_t needed) {
   const std::uint32_t limit = raw.context().capabilities.max_completion_queue_depth;
   const auto rounded = static_cast<std::uint32_t>(
@@ -124,18 +125,19 @@ CompletionQueue::CompletionQueue(std::shared_ptr<detail::CompletionQueueState> s
 
 Result<std::size_t> CompletionQueue::poll_nothing(detail::CompletionQueueState& state, int count,
                                                   std::span<Completion> out) noexcept {
-  // Another thread may have destroyed a queue pair since the look that found nothing. Only a look
-  // that began after its entries were counted can tell that they are gone, so look once more.
+  // Another thread may have destroyed a queue pair since the poll that found nothing. Only a poll
+  // that began after its entries were counted can show that they are gone, so poll once more.
   if (count == 0 && state.stale.count() != 0) {
     const std::uint64_t left = state.stale.left();
     ibv_cq* const raw = state.raw.get();
     count = raw->context->ops.poll_cq(raw, room_in(out), wc(out));
-    if (count == 0 && !out.empty()) state.stale.gone(left);  // Without room: no look at all.
+    if (count == 0 && !out.empty()) state.stale.gone(left);  // Without room, nothing was polled.
   }
   if (count >= 0) return static_cast<std::size_t>(count);
   if (state.raw.context().fork.in_child())
     return std::unexpected(Error{.code = Errc::forked, .operation = "ibv_poll_cq"});
-  // Drivers have codes of their own here (mlx5: -2), not errno: the number is kept as a value.
+  // Drivers return their own codes here (mlx5: -2) and not errno, so the error keeps the number as
+  // a value.
   return std::unexpected(Error{.code = Errc::device_failed,
                                .operation = "ibv_poll_cq",
                                .field = "driver code",
@@ -162,7 +164,7 @@ Result<std::size_t> CompletionQueue::wait(std::span<Completion> out,
   for (;;) {
     if (const std::size_t count = VERBATIM_TRY(poll(out)); count > 0) return count;
     VERBATIM_TRY(arm());
-    // What completed before the arming raises no event: look again before sleeping.
+    // A completion from before the arming raises no event, so poll again before sleeping.
     if (const std::size_t count = VERBATIM_TRY(poll(out)); count > 0) return count;
     if (!VERBATIM_TRY(state_->channel->sleep(deadline)))
       return std::unexpected(Error{.code = Errc::timed_out, .operation = "CompletionQueue::wait"});

@@ -17,7 +17,7 @@ namespace verbatim {
 namespace detail {
 namespace {
 
-/// The verbs count in ints; none of these numbers is negative.
+/// The verbs use int for counts. None of these numbers is negative.
 std::uint32_t count(int value) noexcept {
   return value < 0 ? 0u : static_cast<std::uint32_t>(value);
 }
@@ -29,7 +29,8 @@ void set_services(const ibv_device& device, const ibv_device_attr& attributes,
     capabilities.unreliable_connection = true;
     capabilities.unreliable_datagram = true;
   } else if (device.transport_type == IBV_TRANSPORT_IWARP) {
-    // Its connections carry MPA, which only the connection manager can set up; no datagrams.
+    // iWARP connections carry MPA, which only the connection manager can set up. iWARP has no
+    // datagrams.
     capabilities.no_connection_reason = "iWARP needs rdma_cm";
   } else {
     capabilities.no_connection_reason = "device has only SRD/UD";
@@ -37,7 +38,8 @@ void set_services(const ibv_device& device, const ibv_device_attr& attributes,
   }
   capabilities.atomics = attributes.atomic_cap != IBV_ATOMIC_NONE;
   capabilities.shared_receive_queue = attributes.max_srq > 0;
-  // A flag that some drivers which can resize do not set: absent only where nothing is known.
+  // Some drivers that can resize do not set the flag for it. So this is false only if nothing is
+  // known about the device.
   capabilities.resize_completion_queue = attributes.max_cqe > 0;
   capabilities.memory_windows = (attributes.device_cap_flags & IBV_DEVICE_MEM_WINDOW) != 0;
 }

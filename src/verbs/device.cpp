@@ -52,7 +52,8 @@ std::string_view Device::name() const noexcept {
 }
 
 Guid Device::guid() const noexcept {
-  // The verb gives the number in network order: those are the bytes as they are printed.
+  // The verb returns the number in network order, which is the order in which the bytes are
+  // printed.
   return {.bytes = std::bit_cast<std::array<std::uint8_t, 8>>(provider_->get_device_guid(raw_))};
 }
 
@@ -67,8 +68,8 @@ Result<std::vector<Device>> list_devices(const Provider& provider) {
   errno = 0;
   ibv_device** const raw = provider.get_device_list(&count);
   if (raw == nullptr) {
-    // No list and no errno: there is no RDMA here, which is not an error. Nor is a kernel
-    // without any RDMA module loaded.
+    // No list and no errno means that there is no RDMA on this machine, which is not an error.
+    // ENOSYS means the same: the kernel has no RDMA module loaded.
     if (errno == 0 || errno == ENOSYS) return {};
     return std::unexpected(os_failure("ibv_get_device_list", errno));
   }

@@ -11,18 +11,19 @@
 #include "verbatim/base/try.hpp"
 #include "verbs/endpoint_limits.hpp"
 
-// The record, version 1. Little-endian, nothing between the fields, nothing after the last:
+// The record, version 1. Little-endian, with no padding between the fields, and nothing after the
+// last:
 //
-//   "VBEP"  version:16  length:16 (of all)  nonce:64  fabric_id:64
-//   transport:8  link_layer:8  type:8  flags:8  lid:16  partition_key:16
-//   queue_pair:32  psn:32  queue_key:32  max_message_bytes:32
-//   mtu:8  read_atomic_initiator:8  read_atomic_responder:8  ack_timeout:8  min_rnr_timer:8
-//   gid_count:8  { gid:128  index:32  type:8 } * gid_count
+//    "VBEP"  version:16  length:16 (of all)  nonce:64  fabric_id:64
+//    transport:8  link_layer:8  type:8  flags:8  lid:16  partition_key:16
+//    queue_pair:32  psn:32  queue_key:32  max_message_bytes:32
+//    mtu:8  read_atomic_initiator:8  read_atomic_responder:8  ack_timeout:8  min_rnr_timer:8
+//    gid_count:8  { gid:128  index:32  type:8 } * gid_count
 
 namespace verbatim {
 namespace {
 
-constexpr std::uint32_t kMagic = 0x50454256;  // "VBEP" in the order of the bytes.
+constexpr std::uint32_t kMagic = 0x50454256;  // "VBEP" in byte order.
 constexpr std::size_t kFixedBytes = 54;
 constexpr std::size_t kGidBytes = 21;
 static_assert(kFixedBytes + Endpoint::kMaxGids * kGidBytes <= 512);
@@ -38,7 +39,7 @@ using detail::ByteWriter;
 template <class T>
 using Number = std::underlying_type_t<T>;
 
-/// Enumerators that follow each other from `first` to `last`.
+/// For enumerators that are consecutive from `first` to `last`.
 template <class E>
 Result<E> get_enum(ByteReader& reader, const char* field, E first, E last) noexcept {
   const auto value = VERBATIM_TRY(reader.get_at_most<Number<E>>(field, std::to_underlying(last)));
@@ -50,7 +51,7 @@ Result<E> get_enum(ByteReader& reader, const char* field, E first, E last) noexc
 Result<void> read_header(ByteReader& reader, std::size_t size) noexcept {
   const auto magic = VERBATIM_TRY(reader.get<std::uint32_t>("magic"));
   if (magic != kMagic) return std::unexpected(reader.malformed("magic", magic, kMagic));
-  // Before anything else: another version may mean anything by the bytes that follow.
+  // The version comes first, because in another version the bytes that follow may mean anything.
   const auto version = VERBATIM_TRY(reader.get<std::uint16_t>("version"));
   if (version != Endpoint::kVersion)
     return std::unexpected(reader.malformed("version", version, Endpoint::kVersion));
@@ -141,7 +142,7 @@ PacketSequenceNumber PacketSequenceNumber::random() noexcept {
 }
 
 std::vector<std::byte> encode(const Endpoint& endpoint) {
-  // A record cut short here would be negotiated differently by the two sides.
+  // If the record were cut short here, the two sides would negotiate different results.
   check(endpoint.gids.size() <= Endpoint::kMaxGids, "Endpoint::gids: more than kMaxGids");
   ByteWriter writer;
   writer.put(kMagic);

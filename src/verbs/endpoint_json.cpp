@@ -52,7 +52,7 @@ Result<E> read_name(const JsonReader& reader, const char* field, const JsonName<
 Result<Gid> read_gid(const JsonReader& reader) {
   const std::string text{VERBATIM_TRY(reader.string("gid"))};
   Gid gid;
-  // JSON strings may hold a zero byte, behind which inet_pton would not look.
+  // A JSON string may contain a zero byte, and inet_pton would ignore everything after it.
   const bool whole = text.find('\0') == std::string::npos;
   if (!whole || inet_pton(AF_INET6, text.c_str(), gid.bytes.data()) != 1)
     return std::unexpected(reader.wrong("gid", text));
@@ -73,7 +73,7 @@ Result<void> read_gids(const JsonReader& reader, Endpoint& endpoint) {
   return {};
 }
 
-/// In bytes, as people write it, where the wire has a code.
+/// JSON holds the MTU in bytes, as people write it. The wire has a code.
 Result<MaximumTransferUnit> read_mtu(const JsonReader& reader) {
   constexpr auto kLargest = MaximumTransferUnit::bytes_4096;
   const auto bytes = VERBATIM_TRY(reader.number<std::uint32_t>("mtu", byte_count(kLargest)));
@@ -122,7 +122,7 @@ Result<void> read_limits(const JsonReader& reader, Endpoint& endpoint) {
 }  // namespace
 
 std::string to_json(const Endpoint& endpoint) {
-  // A record cut short here would be negotiated differently by the two sides.
+  // If the record were cut short here, the two sides would negotiate different results.
   check(endpoint.gids.size() <= Endpoint::kMaxGids, "Endpoint::gids: more than kMaxGids");
   auto gids = nlohmann::ordered_json::array();
   for (const auto& candidate : endpoint.gids)
@@ -158,7 +158,7 @@ std::string to_json(const Endpoint& endpoint) {
 Result<Endpoint> endpoint_from_json(std::string_view json) {
   const auto object = VERBATIM_TRY(JsonReader::parse(kOperation, json));
   const JsonReader reader{kOperation, object};
-  // First: another version may mean anything by the fields.
+  // The version comes first, because in another version the fields may mean anything.
   const auto version = VERBATIM_TRY(reader.number<std::uint64_t>("version"));
   if (version != Endpoint::kVersion)
     return std::unexpected(reader.out_of_range("version", version, Endpoint::kVersion));

@@ -90,7 +90,7 @@ Subject subject_of(ibv_event_type type) noexcept {
     case IBV_EVENT_SM_CHANGE:
     case IBV_EVENT_CLIENT_REREGISTER:
     case IBV_EVENT_GID_CHANGE: return Subject::port;
-    default: return Subject::device;  // Whatever the element holds means nothing to us.
+    default: return Subject::device;  // The element has no meaning for us.
   }
 }
 
@@ -98,7 +98,8 @@ Subject subject_of(ibv_event_type type) noexcept {
 
 EventReader::EventReader(const Provider& provider, ibv_context* context, ContextOptions options)
     : provider_(provider), context_(context), options_(std::move(options)) {
-  // An event may vanish between the wake-up and the read (its object was destroyed).
+  // Non-blocking, because an event may vanish between the wake-up and the read (its object was
+  // destroyed).
   const int flags = fcntl(context_->async_fd, F_GETFL);
   if (flags >= 0) fcntl(context_->async_fd, F_SETFL, flags | O_NONBLOCK);
 }
@@ -112,7 +113,8 @@ EventReader::~EventReader() {
 }
 
 void EventReader::abandon_thread() noexcept {
-  // Destroying a joinable std::thread terminates; the thread does not exist in this process.
+  // Destroying a joinable std::thread terminates the process, and in this process the thread does
+  // not exist.
   [[maybe_unused]] const auto* const left = thread_.release();
 }
 
@@ -122,7 +124,8 @@ void EventReader::add(const void* object, EventSubject subject) {
 }
 
 void EventReader::remove(const void* object) noexcept {
-  // The thread may have held the lock at the fork, and the child has no thread to give it back.
+  // The thread may have held the lock at the fork, and the child has no thread that could release
+  // it.
   if (is_forked(context_)) return;
   const std::lock_guard lock{mutex_};
   objects_.erase(object);
@@ -145,7 +148,7 @@ Result<void> EventReader::start() {
   if (stop_fd_ < 0) stop_fd_ = eventfd(0, EFD_CLOEXEC);
   if (stop_fd_ < 0) return std::unexpected(os_failure("eventfd", errno));
   try {
-    auto thread = std::make_unique<std::thread>();  // First: a thread that runs must be kept.
+    auto thread = std::make_unique<std::thread>();  // First, to keep a thread once it runs.
     *thread = start_library_thread([this] { run(); });
     thread_ = std::move(thread);
   } catch (const std::system_error& failure) {
@@ -162,7 +165,7 @@ void EventReader::run() {
     if ((fds[0].revents & (POLLERR | POLLHUP | POLLNVAL)) != 0) break;
     if ((fds[0].revents & POLLIN) != 0 && !dispatch()) break;
   }
-  // The device is gone. What waits on it learns so from the same mark as from the event.
+  // The device is gone. Objects that wait for it see the same mark as for the event.
   mark_device(EventType::device_fatal);
   log(LogLevel::error, "async events can no longer be read: the device is gone");
 }
@@ -230,7 +233,7 @@ void EventReader::mark_port(std::uint8_t port, EventType type) noexcept {
 void EventReader::tell_watchers() noexcept {
   const std::uint64_t one = 1;
   for (const int watcher : watchers_)
-    if (write(watcher, &one, sizeof one) < 0) continue;  // Full: it is readable already.
+    if (write(watcher, &one, sizeof one) < 0) continue;  // Full means readable.
 }
 
 }  // namespace detail

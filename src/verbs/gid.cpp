@@ -24,7 +24,7 @@ std::uint64_t Gid::subnet_prefix() const noexcept {
 
 std::string to_string(const Gid& gid) {
   std::array<char, INET6_ADDRSTRLEN> text{};
-  // Cannot fail: the family is known and the room is what it asks for.
+  // This cannot fail: the family is known, and the buffer has the size that inet_ntop needs.
   inet_ntop(AF_INET6, gid.bytes.data(), text.data(), static_cast<socklen_t>(text.size()));
   return text.data();
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The local half of an endpoint: which port, which addresses, which partition.
+// The local half of an endpoint: its port, addresses and partition.
 #include <net/if.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -16,7 +16,7 @@
 namespace verbatim::detail {
 namespace {
 
-/// A GID of an interface that is down leads nowhere. What cannot be told counts as up.
+/// A GID of an interface that is down cannot be reached. If the state is unknown, assume up.
 bool interface_is_up(std::uint32_t index) {
   ifreq request{};
   if (index == 0 || if_indextoname(index, request.ifr_name) == nullptr) return true;
@@ -27,14 +27,14 @@ bool interface_is_up(std::uint32_t index) {
   return !asked || (request.ifr_flags & IFF_UP) != 0;
 }
 
-/// Smaller is better: the order in which negotiate() prefers them.
+/// Smaller is better. This is the order in which negotiate() prefers them.
 int rank(const GidEntry& entry) noexcept {
   if (entry.type != GidType::roce_v2) return 3;
   if (entry.gid.is_ipv4_mapped()) return 0;
   return entry.gid.is_link_local() ? 2 : 1;
 }
 
-/// The verbs say "IB" for both InfiniBand and RoCE v1; the link layer tells them apart.
+/// The verbs use "IB" for both InfiniBand and RoCE v1. The link layer tells them apart.
 GidType type_on(LinkLayer layer, GidType type) noexcept {
   if (layer == LinkLayer::infiniband) return GidType::infiniband;
   return type == GidType::infiniband ? GidType::roce_v1 : type;
@@ -111,7 +111,7 @@ Result<PartitionChoice> choose_partition(const ContextState& context, const Port
 
 std::uint64_t random_nonce() noexcept {
   const std::uint64_t nonce = random_u64();
-  return nonce != 0 ? nonce : 1;  // 0 is kept for "none".
+  return nonce != 0 ? nonce : 1;  // 0 means "none".
 }
 
 }  // namespace verbatim::detail

@@ -47,7 +47,7 @@ Result<void> MemoryRegion::reregister(AccessFlags access) {
   };
   if (((access.bits ^ access_.bits) & ~kRights.bits) != 0)
     return refuse("access: more than rights would change");
-  // The specification: who may write from afar may write here.
+  // The specification requires local write for memory that may be written remotely.
   if (access.has_any(Access::remote_write | Access::remote_atomic) &&
       !access.has(Access::local_write))
     return refuse("access: remote write needs local_write");
@@ -55,7 +55,8 @@ Result<void> MemoryRegion::reregister(AccessFlags access) {
   errno = 0;
   const int failed = state_->raw.provider().rereg_mr(raw, IBV_REREG_MR_CHANGE_ACCESS, nullptr,
                                                      nullptr, 0, static_cast<int>(access.bits));
-  // The exception: the device did it, and only fork() will not be told about the former pages.
+  // With this one error the device did change the access. Only the fork protection of the former
+  // pages was not undone.
   if (failed != 0 && failed != IBV_REREG_MR_ERR_DO_FORK_OLD) {
     Error error = os_failure(kOperation, errno != 0 ? errno : EIO);
     error.field = "access";
@@ -63,7 +64,7 @@ Result<void> MemoryRegion::reregister(AccessFlags access) {
     return std::unexpected(error);
   }
   if (state_->unaddressable) {
-    state_->unaddressable = {};  // First: the key may be the same.
+    state_->unaddressable = {};  // First, because the key may be the same.
     state_->unaddressable = detail::Unaddressable{raw};
   }
   key_ = raw->lkey;

@@ -13,8 +13,8 @@ namespace {
 
 using Candidate = Endpoint::CandidateGid;
 
-/// Only addresses of one class can reach each other. Best first: IPv4 is what is routed nearly
-/// everywhere, a link-local address works on one link only, RoCEv1 is not routed at all.
+/// Only addresses of the same class can reach each other. Best first: IPv4 is routed almost
+/// everywhere, a link-local address works on one link only, and RoCEv1 is not routed at all.
 enum class GidClass : std::uint8_t {
   roce_v2_ipv4,
   roce_v2_ipv6,
@@ -34,8 +34,9 @@ GidClass class_of(const Candidate& candidate) noexcept {
   return v2 ? roce_v2_ipv6 : roce_v1_ipv6;
 }
 
-/// The records hold no netmask, so this is a guess, used only to prefer one pair to another of the
-/// same class: the first 64 bits as IPv6 and InfiniBand have it, the first 24 of an IPv4 address.
+/// The records hold no netmask, so this is a guess. It only serves to prefer one pair to another of
+/// the same class. It compares the first 64 bits for IPv6 and InfiniBand, and the first 24 bits of
+/// an IPv4 address.
 bool same_subnet(const Gid& a, const Gid& b) noexcept {
   constexpr auto kPrefix = std::size_t{12 + 3};  // ::ffff: and three of the four bytes.
   if (a.is_ipv4_mapped() && b.is_ipv4_mapped())
@@ -48,9 +49,10 @@ bool is_ethernet(const Endpoint& endpoint) noexcept {
   return endpoint.link_layer == LinkLayer::ethernet;
 }
 
-/// Both sides must walk the candidates in the same order, so one of them is "first" in the eyes
-/// of both. Equal nonces are a queue pair connected to itself, or records made by hand; then the
-/// addresses decide. Where those are equal too, either order gives the same pair.
+/// Both sides must walk the candidates in the same order, so both must agree on which of them is
+/// "first". Nonces are equal if a queue pair is connected to itself, or if the records were made by
+/// hand. In that case the addresses decide. If those are equal too, either order gives the same
+/// pair.
 bool comes_first(const Endpoint& a, const Endpoint& b) noexcept {
   if (a.nonce != b.nonce) return a.nonce < b.nonce;
   return std::ranges::lexicographical_compare(
@@ -65,13 +67,13 @@ struct GidPair {
   bool same_subnet;
 };
 
-/// The best pair in an order that does not depend on who asks; empty if no pair can talk.
+/// Returns the best pair, in an order that is the same on both sides. Empty if no pair can talk.
 std::optional<GidPair> choose_pair(const Endpoint& local, const Endpoint& peer) noexcept {
   const bool local_first = comes_first(local, peer);
   const auto order = [local_first](const GidPair& pair) {
     const Candidate& first = local_first ? *pair.local : *pair.peer;
     const Candidate& second = local_first ? *pair.peer : *pair.local;
-    // The addresses come last: they matter only where a record repeats an index.
+    // The addresses come last, because they matter only if a record repeats an index.
     return std::tuple{class_of(first), !pair.same_subnet, first.index,
                       second.index,    first.gid,         second.gid};
   };
@@ -91,7 +93,7 @@ std::optional<GidPair> choose_pair(const Endpoint& local, const Endpoint& peer) 
   return best;
 }
 
-/// `value` is ours, `limit` the peer's.
+/// In the error, `value` is ours and `limit` is the peer's.
 Error incompatible(const char* field, std::uint64_t ours, std::uint64_t theirs) noexcept {
   return {.code = Errc::incompatible,
           .operation = "negotiate",
@@ -105,8 +107,8 @@ Error differ(const char* field, E ours, E theirs) noexcept {
   return incompatible(field, std::to_underlying(ours), std::to_underlying(theirs));
 }
 
-/// An adapter and the kernel's software device speak the same protocol on the same network; the
-/// built-in device lives on a fabric of its own.
+/// An adapter and the kernel's software device speak the same protocol on the same network. The
+/// built-in device has a separate fabric.
 bool can_meet(Transport a, Transport b) noexcept {
   return (a == Transport::soft) == (b == Transport::soft);
 }
@@ -143,13 +145,14 @@ AckTimeout longer(AckTimeout a, AckTimeout b) noexcept {
 Result<Path> choose_path(const Endpoint& local, const Endpoint& peer) {
   VERBATIM_TRY(check_compatible(local, peer));
   const auto pair = choose_pair(local, peer);
-  // Without a pair nothing says that the subnets differ: then only a port can demand the header.
+  // Without a pair, nothing shows that the subnets differ. In that case only a port can require the
+  // header.
   const bool across_subnets = pair && !pair->same_subnet;
   Path path;
   path.global = is_ethernet(local) || local.grh_required || peer.grh_required || across_subnets;
   path.remote_lid = is_ethernet(local) ? Lid{} : peer.lid;
   if (!path.global) {
-    // Both are checked, so that both sides refuse.
+    // Checks both LIDs, so that both sides refuse.
     if (local.lid == Lid{} || peer.lid == Lid{})
       return std::unexpected(differ("lid", local.lid, peer.lid));
     return path;
@@ -172,7 +175,7 @@ Result<Agreement> negotiate(const Endpoint& local, const Endpoint& peer) {
   agreement.max_message_bytes = std::min(local.max_message_bytes, peer.max_message_bytes);
   agreement.ack_timeout = longer(local.ack_timeout, peer.ack_timeout);
   agreement.remote_nonce = peer.nonce;
-  // Only a reliable connection has answers, and so reads and atomics.
+  // Only a reliable connection has responses, and therefore reads and atomics.
   if (local.type == QueuePairType::reliable_connection) {
     agreement.max_read_atomic = std::min(local.read_atomic_initiator, peer.read_atomic_responder);
     agreement.max_dest_read_atomic =

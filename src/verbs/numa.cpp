@@ -12,9 +12,9 @@
 namespace verbatim {
 namespace {
 
-struct Bitmask;  // libnuma's `struct bitmask`; only handed through.
+struct Bitmask;  // libnuma's `struct bitmask`; only passed on.
 
-/// The functions of libnuma that are needed; all there, or `available` is false.
+/// The functions of libnuma that we use. If one is missing, `available` is false.
 struct NumaLibrary {
   int (*numa_available)() = nullptr;
   int (*run_on_node)(int) = nullptr;
@@ -34,9 +34,9 @@ bool load(void* handle, const char* name, Function*& slot) {
 
 NumaLibrary load_library() {
   NumaLibrary numa;
-  void* const handle = dlopen("libnuma.so.1", RTLD_NOW);  // Kept for the life of the process.
+  void* const handle = dlopen("libnuma.so.1", RTLD_NOW);  // Never unloaded.
   if (handle == nullptr) return numa;
-  // numa_available() must be the first call: the others are undefined where it fails.
+  // numa_available() must be the first call. If it fails, all other functions are undefined.
   numa.available = load(handle, "numa_available", numa.numa_available) &&
                    load(handle, "numa_run_on_node", numa.run_on_node) &&
                    load(handle, "numa_max_node", numa.max_node) &&
@@ -56,8 +56,8 @@ Result<const NumaLibrary*> library() {
   return &numa;
 }
 
-/// The node whose memory comes first; -1: back to the default policy. libnuma returns nothing; it
-/// prints what the kernel answered, and leaves errno.
+/// Prefers memory of this node; -1 restores the default policy. libnuma returns nothing here: it
+/// prints the kernel's answer and leaves errno.
 Result<void> set_preferred(const NumaLibrary& numa, int node) {
   errno = 0;
   numa.set_preferred(node);
@@ -82,8 +82,8 @@ Result<void> bind_thread_to_node(int node, NumaPolicy policy) {
     return std::unexpected(error);
   }
   if (policy == NumaPolicy::preferred) return set_preferred(numa, node);
-  // MPOL_BIND: pages come from this node or not at all. (libnuma's "bind policy" switch would
-  // not do: it concerns numa_alloc only.)
+  // MPOL_BIND: pages come from this node or not at all. libnuma's "bind policy" switch would not
+  // work here, because it concerns only numa_alloc.
   Bitmask* const nodes = numa.parse_nodes(std::to_string(node).c_str());
   if (nodes == nullptr)
     return std::unexpected(Error{.code = Errc::not_found,

@@ -3,7 +3,7 @@
 
 namespace verbatim {
 
-// The words that /sys/class/infiniband/*/ports/*/state uses, so that both can be searched for.
+// The same words as in /sys/class/infiniband/*/ports/*/state, so that both can be searched for.
 const char* to_string(PortState state) noexcept {
   switch (state) {
     case PortState::nop: return "NOP";
@@ -42,7 +42,7 @@ std::uint32_t link_rate_mbps(unsigned width_code, unsigned speed_code) noexcept 
     std::uint32_t value;
   };
   static constexpr Row kLanes[] = {{1, 1}, {2, 4}, {4, 8}, {8, 12}, {16, 2}};
-  // SDR, DDR, QDR, FDR10, FDR, EDR, HDR, NDR: what a lane carries, as the kernel rounds it.
+  // The rate of a lane for SDR, DDR, QDR, FDR10, FDR, EDR, HDR, NDR, as the kernel rounds it.
   static constexpr Row kLaneMbps[] = {{1, 2500},   {2, 5000},   {4, 10000},  {8, 10000},
                                       {16, 14000}, {32, 25000}, {64, 50000}, {128, 100000}};
   std::uint32_t rate = 0;

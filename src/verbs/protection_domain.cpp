@@ -19,8 +19,9 @@ Error length_error(Errc code, const char* operation, std::uint64_t bytes, std::u
   return {.code = code, .operation = operation, .field = "length", .value = bytes, .limit = limit};
 }
 
-/// The kernel says ENOMEM when the memlock limit is too small, and EFAULT when the memory is not
-/// there, or is read-only and should be written. The error says which, with the numbers.
+/// The kernel returns ENOMEM if the memlock limit is too small. It returns EFAULT if the memory is
+/// not mapped, or is read-only and the region wants to write. The error says which, with the
+/// numbers.
 Error registration_failure(int os_error, std::span<std::byte> bytes) {
   Error error = os_failure("ibv_reg_mr", os_error);
   error.field = "length";
@@ -39,7 +40,7 @@ Error registration_failure(int os_error, std::span<std::byte> bytes) {
   return error;
 }
 
-/// Pages from the reserved pool come in their own size.
+/// Pages from the reserved pool have their own size.
 std::size_t reserved_page_bytes() {
   std::ifstream info{"/proc/meminfo"};
   std::string word;
@@ -76,7 +77,7 @@ Result<std::unique_ptr<detail::Allocation>> allocate_memory(const detail::Domain
 
 detail::Allocation::~Allocation() {
   ContextState& context = domain->raw.context();
-  // Owned memory is not inherited: in a forked child there is nothing at this address.
+  // A child does not inherit owned memory, so nothing is mapped at this address there.
   if (context.fork.in_child()) return;
   if (const int failed = context.provider.free_memory(context.raw, address, bytes))
     log_teardown("free_memory", os_error_of(failed));
@@ -139,7 +140,7 @@ Result<MemoryRegion> ProtectionDomain::register_bytes(std::span<std::byte> bytes
     return std::unexpected(length_error(Errc::invalid_argument, "ibv_reg_mr", 0, 0));
   if (bytes.size() > limit)
     return std::unexpected(length_error(Errc::limit_exceeded, "ibv_reg_mr", bytes.size(), limit));
-  // The specification: who may write from afar may write here.
+  // The specification requires local write for memory that may be written remotely.
   if (access.has_any(Access::remote_write | Access::remote_atomic) &&
       !access.has(Access::local_write))
     return std::unexpected(Error{.code = Errc::invalid_argument,
@@ -180,7 +181,7 @@ Result<MemoryRegion> ProtectionDomain::register_dmabuf(const DmabufOptions& opti
       state_, detail::Handle<ibv_mr>{state_->raw.context_ptr(), raw, context.provider.dereg_mr,
                                      "ibv_dereg_mr"});
   state->unaddressable = detail::Unaddressable{raw};
-  // The raw object's address is the offset into the dmabuf; requests and peers use the iova.
+  // The address in the raw object is the offset into the dmabuf. Requests and peers use the iova.
   return MemoryRegion{std::move(state), options.iova, options.length, options.access};
 }
 

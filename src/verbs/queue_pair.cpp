@@ -79,7 +79,7 @@ Result<void> QueuePairObject::to_ready_to_send() {
 Result<void> QueuePairObject::to(QueuePairState target) {
   ibv_qp_attr attributes{};
   attributes.qp_state = static_cast<ibv_qp_state>(target);
-  // Allowed from every state, so the present one need not be asked.
+  // Allowed from every state, so there is no need to query the present one.
   return modify(attributes, IBV_QP_STATE, QueuePairState::ready_to_send);
 }
 
@@ -149,7 +149,8 @@ Result<AddressHandle> QueuePair::address_handle(const Endpoint& peer) const {
 
 namespace {
 
-/// Also of one that was moved from or destroyed: whoever prints it wants to know that.
+/// Works for a queue pair that was moved from or destroyed, too, because a caller that prints one
+/// wants to see that.
 std::string describe(const detail::QueuePairObject* object) {
   if (object == nullptr) return "queue pair, moved from";
   std::string text = to_string(object->endpoint.type);
@@ -161,7 +162,7 @@ std::string describe(const detail::QueuePairObject* object) {
 }
 
 Result<void> destroy(detail::QueuePairObject& object) {
-  object.raw.context().events.remove(object.raw.get());  // An event must not find it half gone.
+  object.raw.context().events.remove(object.raw.get());  // Events must not find it half gone.
   if (const int failed = object.raw.destroy_now())
     return std::unexpected(os_failure("ibv_destroy_qp", failed));
   return {};
@@ -194,13 +195,13 @@ Result<void> QueuePair::move_to_error() { return state_->to(QueuePairState::erro
 
 Result<PreparedQueuePair> QueuePair::reset() && {
   VERBATIM_TRY(state_->to(QueuePairState::reset));
-  // Our own limit, without the former peer's.
+  // Our own limit, without that of the former peer.
   state_->limits.max_message_bytes = state_->endpoint.max_message_bytes;
   VERBATIM_TRY(state_->describe());
   VERBATIM_TRY(state_->to_init());
   state_->agreement = {};
-  // Of its former life: also those that nobody has read yet. If they cannot be read the device is
-  // gone, and connecting will say so.
+  // Discards events from before the reset, including unread ones. If they cannot be read, the
+  // device is gone, and connecting will report that.
   [[maybe_unused]] const auto read = state_->raw.context().events.dispatch();
   state_->marks = 0;
   return PreparedQueuePair{std::move(state_)};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Creating a queue pair: limits, completion queue room, and the description for the peer.
+// Creating a queue pair: its limits, room in the completion queues, and the description for the
+// peer.
 #include <algorithm>
 #include <cerrno>
 
@@ -12,7 +13,7 @@ namespace {
 
 constexpr const char* kOperation = "ibv_create_qp";
 
-/// What the caller asks for must fit; a default is lowered to fit.
+/// A value that the caller requests must fit. A default is lowered until it fits.
 Result<std::uint32_t> within(const char* field, std::optional<std::uint32_t> asked,
                              std::uint32_t fallback, std::uint32_t limit) {
   if (!asked) return std::min(fallback, limit);
@@ -78,14 +79,16 @@ ibv_qp_type raw_type(QueuePairType type) noexcept {
   return static_cast<ibv_qp_type>(std::to_underlying(type));
 }
 
-/// Whether a device may mean by it that it does not take so much inline. A second attempt after any
-/// other error would hide that error, or make a queue pair that is worse than it could be.
+/// Whether the error may mean that the device does not accept this much inline data. A second
+/// attempt after any other error would hide that error, or create a queue pair that is worse than
+/// necessary.
 bool can_mean_inline(int os_error) noexcept {
   return os_error == EINVAL || os_error == EOPNOTSUPP || os_error == ENOSYS || os_error == ENOMEM;
 }
 
-/// No query tells how much a device takes inline; creating does. If it is that which the device
-/// refuses, the default goes without, and a caller who asked is told.
+/// No query returns how much inline data a device accepts; only creating shows it. If the device
+/// refuses the size, a default falls back to none, and a caller that requested the size gets an
+/// error.
 Result<ibv_qp*> create_raw(const Provider& provider, ibv_pd* domain, ibv_qp_init_attr& init,
                            const QueuePairOptions& options) {
   const ibv_qp_cap wanted = init.cap;
@@ -121,7 +124,7 @@ Result<Reservation> Reservation::make(const std::shared_ptr<CompletionQueueState
     made.receive_entries_ = shared->max_requests;
     VERBATIM_TRY(send->reserve(limits.max_send_requests));
   } else if (send == receive) {
-    // At once, so that a refusal names the whole need.
+    // Reserves both at once, so that a refusal names the whole need.
     VERBATIM_TRY(send->reserve(limits.max_send_requests + limits.max_receive_requests));
     made.receive_ = receive;
     made.receive_entries_ = limits.max_receive_requests;

@@ -15,7 +15,7 @@ constexpr std::uint64_t kAtomicBytes = 8;
 
 }  // namespace
 
-// Address, length, key, and four bytes of zero that keep an array of records aligned.
+// Address, length, key, and four zero bytes, which keep an array of records aligned.
 std::vector<std::byte> encode(const RemoteMemoryRegion& region) {
   detail::ByteWriter writer;
   writer.put(region.address);
@@ -50,7 +50,7 @@ Result<RemoteAtomic> RemoteAtomic::at(const RemoteMemoryRegion& region,
                                  .field = "offset",
                                  .value = offset,
                                  .limit = region.length});
-  // The device answers a crooked address with a failed completion, and the connection is gone.
+  // For a misaligned address the device would fail the request, and the connection would be lost.
   if (word->address % kAtomicBytes != 0)
     return std::unexpected(Error{.code = Errc::invalid_argument,
                                  .operation = "RemoteAtomic::at",

@@ -16,7 +16,7 @@ SharedRegion::SharedRegion(SharedRegion&& other) noexcept
       remote_(other.remote_) {}
 
 SharedRegion& SharedRegion::operator=(SharedRegion&& other) noexcept {
-  region_ = std::move(other.region_);  // Deregistered before its memory is unmapped.
+  region_ = std::move(other.region_);  // Deregisters before the memory is unmapped.
   memory_ = std::move(other.memory_);
   bytes_ = std::exchange(other.bytes_, {});
   remote_ = other.remote_;

@@ -10,10 +10,10 @@ using std::chrono::microseconds;
 using std::chrono::nanoseconds;
 
 constexpr unsigned kMaxAckRetries = 7;
-constexpr unsigned kMaxLimitedRnrRetries = 6;  // 7 means "without end" on the wire.
+constexpr unsigned kMaxLimitedRnrRetries = 6;  // 7 means "unlimited" on the wire.
 constexpr unsigned kMaxTimerCode = 31;         // Five bits.
 
-/// The wire's table of receiver-not-ready timers, in units of 10 us. Code 0 is the longest.
+/// The wire format's table of receiver-not-ready timers, in units of 10 us. Code 0 is the longest.
 constexpr std::array<std::uint32_t, kMaxTimerCode + 1> kRnrTimers = {
     65536, 1,    2,    3,    4,    6,     8,     12,    16,    24,   32,
     48,    64,   96,   128,  192,  256,   384,   512,   768,   1024, 1536,
@@ -65,7 +65,7 @@ Result<MinRnrTimer> MinRnrTimer::from_code(unsigned code) noexcept {
 }
 
 Result<MinRnrTimer> MinRnrTimer::at_least(nanoseconds wanted) noexcept {
-  // Codes 1 to 31 rise; code 0 lies above them all.
+  // Codes 1 to 31 are ascending; code 0 is longer than all of them.
   for (unsigned code = 1; code <= kMaxTimerCode; ++code)
     if (rnr_duration(code) >= wanted) return MinRnrTimer{static_cast<std::uint8_t>(code)};
   if (rnr_duration(0) >= wanted) return MinRnrTimer{0};
@@ -75,7 +75,7 @@ Result<MinRnrTimer> MinRnrTimer::at_least(nanoseconds wanted) noexcept {
 microseconds MinRnrTimer::duration() const noexcept { return rnr_duration(code_); }
 
 Result<AckTimeout> AckTimeout::limited(unsigned code) noexcept {
-  // 0 would be "without end", which is unlimited()'s to say.
+  // 0 would mean "unlimited", which has its own function, unlimited().
   if (code == 0 || code > kMaxTimerCode)
     return std::unexpected(bad_code("AckTimeout::limited", "code", code, kMaxTimerCode));
   return AckTimeout{static_cast<std::uint8_t>(code)};
@@ -88,7 +88,7 @@ Result<AckTimeout> AckTimeout::from_code(unsigned code) noexcept {
 }
 
 Result<AckTimeout> AckTimeout::at_least(nanoseconds wanted) noexcept {
-  // Compared as durations, not computed by division: nothing is cut off on the way.
+  // Compares durations instead of dividing, so that nothing is rounded off.
   for (unsigned code = 1; code <= kMaxTimerCode; ++code) {
     const AckTimeout candidate{static_cast<std::uint8_t>(code)};
     if (*candidate.duration() >= wanted) return candidate;

@@ -48,7 +48,7 @@ const char* name_of(unsigned attribute_bit) noexcept {
 }
 
 const detail::TransitionAttributes* attributes_of(const Transition& transition) noexcept {
-  // Not left to the table: a C enum may not even hold such a number.
+  // Checked here and not by the table, because a C enum may not be able to hold such a number.
   if (transition.from > error || transition.to > error) return nullptr;
   return detail::transition_attributes(
       static_cast<ibv_qp_type>(std::to_underlying(transition.type)),
@@ -56,7 +56,7 @@ const detail::TransitionAttributes* attributes_of(const Transition& transition) 
       static_cast<ibv_qp_state>(std::to_underlying(transition.to)));
 }
 
-/// "INIT -> RTR", in a fixed buffer: this path must not allocate.
+/// The states as "INIT -> RTR", in a fixed buffer, because this path must not allocate.
 Error with_states(Error error, const char* prefix, const Transition& transition) noexcept {
   std::array<char, 32> text{};
   std::snprintf(text.data(), text.size(), "%s%s -> %s", prefix, to_string(transition.from),

@@ -16,7 +16,7 @@ using Key = std::pair<const ibv_context*, std::uint32_t>;
 struct Table {
   std::mutex mutex;
   std::set<Key> keys;
-  std::atomic<std::size_t> count{0};  ///< Most programs have none: then nobody locks.
+  std::atomic<std::size_t> count{0};  ///< Usually 0, and then nothing is locked.
 };
 
 Table& table() noexcept {

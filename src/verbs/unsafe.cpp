@@ -55,7 +55,8 @@ Error too_many_elements(std::size_t count, std::size_t limit) noexcept {
 Error post_failed(const ibv_context* context, const char* operation, int os_error) noexcept {
   if (is_forked(context)) return {.code = Errc::forked, .operation = operation};
   Error error = os_failure(operation, os_error_of(os_error));
-  // Everything else that a device answers with these was checked before: the queue is full.
+  // All other conditions for which a device returns these were checked before, so the queue is
+  // full.
   if (error.os_error == ENOMEM || error.os_error == ENOSPC) error.code = Errc::would_block;
   return error;
 }

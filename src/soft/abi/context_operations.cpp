@@ -16,23 +16,25 @@
 namespace verbatim::engine {
 namespace {
 
-// What programs compiled with any verbs.h agree on. These structures did not change since 2006.
+// The structures that all versions of verbs.h agree on. They have not changed since 2006.
 static_assert(sizeof(ibv_device) == 664 && sizeof(ibv_context) == 328);
 static_assert(sizeof(ibv_qp) == 160 && sizeof(ibv_cq) == 128 && sizeof(ibv_srq) == 128);
 static_assert(sizeof(ibv_mr) == 48 && sizeof(ibv_wc) == 48 && sizeof(ibv_sge) == 16);
 static_assert(sizeof(ibv_send_wr) == 128 && sizeof(ibv_recv_wr) == 32);
 static_assert(sizeof(ibv_gid_entry) == 32 && offsetof(ibv_port_attr, port_cap_flags2) == 48);
-// These grow, at their ends; and this one at its front, with what programs hold at the end.
+// rdma-core extends the first four structures at the end. It extends verbs_context at the front,
+// because programs hold a pointer to the ibv_context at its end.
 static_assert(sizeof(ibv_port_attr) >= 52 && sizeof(ibv_device_attr_ex) >= 400);
 static_assert(sizeof(ibv_qp_ex) >= 352 && sizeof(ibv_cq_ex) >= 288);
 static_assert(offsetof(verbs_context, context) + sizeof(ibv_context) == sizeof(verbs_context));
 static_assert(offsetof(verbs_context, sz) + sizeof(std::size_t) ==
               offsetof(verbs_context, context));
-// A pointer to an extended object is a pointer to the plain one, and to ours.
+// A pointer to an extended object is also a pointer to the plain object, and to our object.
 static_assert(offsetof(ibv_qp_ex, qp_base) == 0);
 static_assert(offsetof(Device, raw) == 0);
 
-/// Takes any arguments, and fails as a verb with this result does.
+/// A verb that is not supported: takes any arguments, and fails in the way its result type
+/// requires.
 template <class Function>
 struct Unsupported;
 template <class R, class... Args>

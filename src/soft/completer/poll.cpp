@@ -12,14 +12,15 @@
 namespace verbatim::engine {
 namespace {
 
-/// Whether a peer wrote the next entry of the shared ring.
+/// Whether a peer has written the next entry of the shared ring.
 [[gnu::always_inline]] inline bool peers_wrote(const CompletionQueue& queue) noexcept {
   const std::uint32_t next = queue.shared_head.load(std::memory_order_relaxed);
   return queue.entries[next & (queue.capacity - 1)].sequence.load(std::memory_order_relaxed) ==
          next + 1;
 }
 
-/// Hands out completions of our own, behind `taken` of `count`. The lock is held.
+/// Hands out our own completions, after the `taken` of `count` that are already there. The caller
+/// holds the lock.
 int take_own(CompletionQueue& queue, int count, ibv_wc* completions, int taken) noexcept {
   std::uint32_t head = queue.head.load(std::memory_order_relaxed);
   const std::uint32_t tail = queue.tail.load(std::memory_order_relaxed);
@@ -43,13 +44,15 @@ int take_of_peers(CompletionQueue& queue, int count, ibv_wc* completions, int ta
   return taken + take_shared(*queue.engine, queue, count - taken, completions + taken);
 }
 
-/// After so many polls in a row that our own completions filled, those of peers come first once.
+/// After this many polls in a row that our own completions filled, peers' completions come first
+/// once.
 constexpr std::uint32_t kMostFullPolls = 64;
 
-/// Hands out up to `count` completions of any kind. Neither kind overtakes the other without
-/// bound: our own come first, until they have filled some polls; then those of peers do, and leave
-/// them one place. Unless some of our own are receives: those came before. The lock is held, and
-/// released here.
+/// Hands out up to `count` completions of both kinds. Our own come first until they have filled
+/// kMostFullPolls polls in a row. Then peers' completions come first once, and leave one place for
+/// our own. So neither kind can starve the other. If some of our own are receives, they stay first,
+/// because they arrived before what is in the shared ring. The caller holds the lock; this function
+/// releases it.
 [[gnu::noinline]] int take_any(CompletionQueue& queue, int count, ibv_wc* completions) noexcept {
   const std::lock_guard lock{queue.lock, std::adopt_lock};
   int taken = 0;
@@ -69,7 +72,7 @@ constexpr std::uint32_t kMostFullPolls = 64;
   return take_any(queue, count, completions);
 }
 
-/// Behind `taken` of them.
+/// Fills the places after the first `taken`.
 [[gnu::noinline]] int take_more(CompletionQueue& queue, int count, ibv_wc* completions,
                                 int taken) noexcept {
   return taken + take_any(queue, count - taken, completions);
@@ -77,8 +80,9 @@ constexpr std::uint32_t kMostFullPolls = 64;
 
 }  // namespace
 
-// Short, because programs call it again and again until there is something, and a leaf: what is
-// not a completion of a send, or not alone, is for others.
+// Programs call this in a loop until it returns something, so it is short and a leaf function. It
+// handles only the common case, completions of our own sends. Everything else goes to out-of-line
+// functions.
 int poll(ibv_cq* raw, int count, ibv_wc* completions) noexcept {
   CompletionQueue& queue = CompletionQueue::of(raw);
   if (queue.engine->has_work() || count <= 0) [[unlikely]]
@@ -118,7 +122,7 @@ int poll(ibv_cq* raw, int count, ibv_wc* completions) noexcept {
 int arm(ibv_cq* raw, int only_solicited) noexcept {
   CompletionQueue& queue = CompletionQueue::of(raw);
   const std::uint32_t wanted = only_solicited != 0 ? solicited_only : any;
-  // Arming for any is not undone by arming for solicited only.
+  // Arming for solicited completions must not undo an earlier arming for any completion.
   if (queue.shared->armed.load() < wanted) queue.shared->armed.store(wanted);
   std::atomic_thread_fence(std::memory_order_seq_cst);  // Pairs with notify().
   return 0;

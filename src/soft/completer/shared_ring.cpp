@@ -15,12 +15,13 @@
 namespace verbatim::engine {
 namespace {
 
-/// When a payload is placed: the program polls for it, and so has its memory; or somebody wants the
-/// memory as it is, and the program may have unmapped it meanwhile.
+/// When a payload is placed. `polled`: the program polls for the completion, so the memory is still
+/// there. `settled`: the library needs the memory up to date now, and the program may already have
+/// unmapped it.
 enum class Placing : std::uint8_t { polled, settled };
 
-/// Scatters a payload that came with the completion into the receive's memory. Its regions are
-/// asked once more: one that is gone by now takes nothing.
+/// Scatters a payload that came with the completion into the receive's memory. Checks the regions
+/// once more, and drops the rest of the payload if one of them is gone.
 void place(const Peer& self, const OwnReceive& receive, const std::byte* data, std::uint32_t size,
            Placing placing) noexcept {
   for (std::uint32_t i = 0; i < receive.count && size > 0; ++i) {
@@ -39,7 +40,7 @@ void place(const Peer& self, const OwnReceive& receive, const std::byte* data, s
   }
 }
 
-/// What is known of an entry before it is believed: a copy, where no peer can write.
+/// A copy of an entry, made before its fields are checked. No peer can change the copy.
 struct Claim {
   std::uint32_t slot;
   std::uint32_t byte_count;
@@ -57,11 +58,11 @@ struct Claim {
     std::memcpy(&position, entry.data, sizeof position);
   }
 
-  /// Whether so many bytes can have come for this receive, in this way.
+  /// Whether a message of this size could have arrived for this receive in this way.
   [[nodiscard]] bool fits(const OwnReceive& receive, const CompletionQueue& queue) const noexcept {
-    // Of a failure only the status means anything; nothing came.
+    // Only the status of a failed completion means anything. It carries no data.
     if (status != IBV_WC_SUCCESS) return payload == Payload::placed && byte_count == 0;
-    // A write with immediate tells how much was written elsewhere: not bounded by the receive.
+    // For a write with immediate this is the size of the write, which the receive does not limit.
     if (opcode == IBV_WC_RECV_RDMA_WITH_IMM) return payload == Payload::placed;
     if (opcode != IBV_WC_RECV || byte_count > receive.length) return false;
     switch (payload) {
@@ -71,11 +72,11 @@ struct Claim {
         return byte_count <= queue.arena_bytes &&
                (position & (queue.arena_bytes - 1)) <= queue.arena_bytes - byte_count;
     }
-    return false;  // Peers can write any number.
+    return false;  // A peer can write any value here.
   }
 };
 
-/// The receive that an entry completes, if the entry makes sense.
+/// Returns the receive that an entry completes, or nullptr if the entry makes no sense.
 OwnReceive* receive_of(const Claim& claim, const ReceiveRing& ring,
                        const CompletionQueue& queue) noexcept {
   OwnReceive& receive = ring.own_at(claim.slot);
@@ -85,18 +86,19 @@ OwnReceive* receive_of(const Claim& claim, const ReceiveRing& ring,
   return &receive;
 }
 
-/// Room that a payload takes in an arena.
+/// How much room a payload takes in the arena.
 constexpr std::uint32_t arena_room(std::uint64_t bytes) noexcept {
   return static_cast<std::uint32_t>((bytes + kArenaUnit - 1) / kArenaUnit * kArenaUnit);
 }
 
-/// The payload is out of the arena: producers may use its room again.
+/// The payload has been copied out of the arena, so producers may reuse its room.
 void free_arena(CompletionQueue& queue, const Claim& claim) noexcept {
   queue.shared->arena_head.store(claim.position + arena_room(claim.byte_count),
                                  std::memory_order_release);
 }
 
-/// As the program gets it. Status, opcode and size were checked; the rest harms nobody but it.
+/// The completion for the program. Status, opcode and size were checked. A peer that lies in the
+/// other fields can mislead only this program.
 [[gnu::always_inline]] inline ibv_wc completion_of(const ReceiveSide& side,
                                                    const OwnReceive& receive, std::uint8_t status,
                                                    std::uint8_t opcode, std::uint32_t size,
@@ -116,7 +118,7 @@ void free_arena(CompletionQueue& queue, const Claim& claim) noexcept {
           .dlid_path_bits = 0};
 }
 
-/// Turns an entry into a completion, and places its payload.
+/// Turns an entry into a completion and places its payload.
 bool take_entry(Engine& engine, CompletionQueue& queue, const CompletionEntry& entry,
                 Placing placing, OwnCompletion& out) noexcept {
   const ReceiveSide* const side = engine.receive_sides.at(once(entry.head.queue_pair));
@@ -138,13 +140,13 @@ bool take_entry(Engine& engine, CompletionQueue& queue, const CompletionEntry& e
   out.number = claim.slot;
   out.is_receive = true;
   out.is_rare = true;
-  // Last: from now on the thread that posts may use the place again.
+  // This store comes last, because from then on the posting thread may reuse the place.
   receive->in_use.store(false, std::memory_order_release);
   return true;
 }
 
-/// As take_entry(), for what comes most: a small message for a receive of one element, polled. It
-/// takes 70 instructions, take_entry() 150. False: nothing was done.
+/// Like take_entry(), for the most common case: the program polls a small message into a receive of
+/// one element. Takes 70 instructions; take_entry() takes 150. Returns false if it did nothing.
 [[nodiscard, gnu::always_inline]] inline bool take_small(Engine& engine,
                                                          const CompletionQueue& queue,
                                                          const CompletionEntry& entry,
@@ -171,19 +173,19 @@ bool take_entry(Engine& engine, CompletionQueue& queue, const CompletionEntry& e
   return true;
 }
 
-/// The entry of that number; nullptr: no peer has written it yet.
+/// Returns the entry with that number, or nullptr if no peer has written it yet.
 const CompletionEntry* entry_at(const CompletionQueue& queue, std::uint32_t number) noexcept {
   const CompletionEntry& entry = queue.entries[number & (queue.capacity - 1)];
   return entry.sequence.load(std::memory_order_acquire) == number + 1 ? &entry : nullptr;
 }
 
-/// All before this one are taken: producers may use their places.
+/// The entries before `head` have been taken, so producers may reuse their places.
 void set_head(CompletionQueue& queue, std::uint32_t head) noexcept {
   queue.shared_head.store(head, std::memory_order_relaxed);
   queue.shared->head.store(head, std::memory_order_release);
 }
 
-/// The lock is held.
+/// The caller holds the lock.
 void settle_locked(Engine& engine, CompletionQueue& queue) noexcept {
   std::uint32_t at = queue.shared_head.load(std::memory_order_relaxed);
   while (queue.tail - queue.head < queue.capacity) {
@@ -201,18 +203,20 @@ void settle_locked(Engine& engine, CompletionQueue& queue) noexcept {
   queue.shared->own_count.store(queue.tail - queue.head, std::memory_order_relaxed);
 }
 
-/// Room for the payload: its position in the arena. False: there is none. The lock is held.
+/// Finds room for a payload in the arena. Returns false if there is none. The caller holds the
+/// lock.
 bool find_arena(const QueueView& view, std::uint32_t bytes, std::uint32_t& position) noexcept {
   if (bytes > view.arena_bytes) return false;
   SharedCompletionQueue& queue = *view.queue;
   const std::uint32_t mask = view.arena_bytes - 1;
   position = queue.arena_tail & ~(kArenaUnit - 1);
-  // In one piece: what does not fit before the end begins at the beginning.
+  // A payload must be contiguous. If it does not fit before the end of the arena, it goes to the
+  // beginning.
   if ((position & mask) + bytes > view.arena_bytes) position = (position | mask) + 1;
   const std::uint32_t end = position + arena_room(bytes);
   if (end - queue.arena_seen > view.arena_bytes) {
     queue.arena_seen = queue.arena_head.load(std::memory_order_acquire);
-    // Nothing is on its way: whatever a former producer left there, all of it is free.
+    // The ring is empty, so the whole arena is free, whatever an earlier producer left there.
     if (queue.head.load(std::memory_order_acquire) == queue.tail.load(std::memory_order_relaxed))
       queue.arena_seen = position;
     if (end - queue.arena_seen > view.arena_bytes) return false;
@@ -259,7 +263,7 @@ void notify(Engine& engine, Peer& owner, SharedCompletionQueue& queue, std::uint
   std::atomic_thread_fence(std::memory_order_seq_cst);
   std::uint32_t armed = queue.armed.load(std::memory_order_relaxed);
   if (armed == no || (armed == solicited_only && !solicited)) return;
-  if (!queue.armed.compare_exchange_strong(armed, no)) return;  // Somebody else does it.
+  if (!queue.armed.compare_exchange_strong(armed, no)) return;  // Another thread notifies.
   if (write_event(engine, owner, queue, index) || owner.is_self()) return;
   queue.unheard.store(1);
   owner.call_attention();
@@ -278,8 +282,8 @@ int take_shared(Engine& engine, CompletionQueue& queue, int count, ibv_wc* compl
   for (; taken < count; ++at) {
     const CompletionEntry* const entry = entry_at(queue, at);
     if (entry == nullptr) break;
-    // Of a burst the next ones travel while this one is handed out. Not of a single message: its
-    // sender is about to write there.
+    // In a burst, prefetch the next entries while this one is handed out. Not for a single message,
+    // because its sender is about to write to those lines.
     if (at != first) __builtin_prefetch(&queue.entries[(at + 3) & (queue.capacity - 1)]);
     if (take_small(engine, queue, *entry, completions[taken])) [[likely]] {
       ++taken;
@@ -303,7 +307,8 @@ Pushed append(Engine& engine, Peer& peer, SharedCompletionQueue& queue, QueueVie
   if ((view.queue != &queue || !view.is_current()) && !look_at(peer, queue, view)) [[unlikely]]
     return Pushed::not_now;
   std::uint32_t tail = queue.tail.load(std::memory_order_relaxed);
-  // A killed holder may have published an entry without counting it.
+  // A process that was killed while it held the lock may have published an entry without counting
+  // it.
   if (guard.taken_over() && view.entry(tail).sequence.load() == tail + 1) queue.tail.store(++tail);
   if (!has_room(queue, tail)) {
     queue.failed.store(1);

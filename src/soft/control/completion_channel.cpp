@@ -21,10 +21,12 @@ namespace verbatim::engine {
 
 namespace {
 
-/// A FIFO in the directory, where peers find it by its number. Not there: -1 with errno.
+/// Creates a FIFO in the directory, where peers find it by its number. Returns -1 with errno if
+/// that fails.
 int make_fifo(const FilePath& path) noexcept {
   if (mkfifo(path.text, 0600) != 0) return -1;
-  // For writing too: then reads block instead of seeing an end while no peer is there.
+  // Opened for writing too. A read then blocks while no peer has the FIFO open, instead of
+  // returning end of file.
   const int fd = open(path.text, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
   if (fd < 0) {
     const int failure = errno;
@@ -34,7 +36,8 @@ int make_fifo(const FilePath& path) noexcept {
   return fd;
 }
 
-/// A pipe without a name, open for reading and writing like a FIFO. -1 with errno.
+/// Creates an unnamed pipe that is open for reading and writing, like a FIFO. Returns -1 with
+/// errno.
 int make_pipe() noexcept {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) return -1;
@@ -48,7 +51,7 @@ int make_pipe() noexcept {
   return fd;
 }
 
-/// What peers find in the table of objects instead of the directory.
+/// Publishes the pipe in the table of objects. Peers look for it there instead of in the directory.
 bool publish_pipe(Engine& engine, CompletionChannel& channel) noexcept {
   struct stat info{};
   if (fstat(channel.raw.fd, &info) != 0) return false;
@@ -72,7 +75,7 @@ ibv_comp_channel* create_channel(ibv_context* raw) noexcept {
   channel->raw.fd =
       make_fifo(engine.directory().path_of('c', engine.own().slot(), channel->number));
   if (channel->raw.fd < 0 && (errno == EACCES || errno == EPERM)) {
-    // A process that gave up its rights after opening the device may not write there any more.
+    // A process that dropped its privileges after it opened the device may not create files there.
     channel->raw.fd = make_pipe();
     if (channel->raw.fd >= 0 && !publish_pipe(engine, *channel)) {
       close(channel->raw.fd);
@@ -112,8 +115,8 @@ void drop_messages(ibv_comp_channel& raw, std::uint32_t queue) noexcept {
     std::uint32_t generation;
   };
   const std::lock_guard lock{channel.drain_mutex};
-  // Each message once: those of other queues go back behind what came meanwhile. Not by read() and
-  // write(): those are points where threads are cancelled.
+  // Reads each pending message once. Messages of other queues go back to the end of the pipe. This
+  // does not call read() and write(), because they are cancellation points.
   int pending = 0;
   if (channel.drain_fd < 0 || ioctl(channel.drain_fd, FIONREAD, &pending) != 0) return;
   for (auto left = static_cast<std::size_t>(pending) / sizeof(Message); left > 0; --left) {
@@ -127,11 +130,11 @@ int get_completion_event(ibv_comp_channel* channel, ibv_cq** queue, void** user)
   Engine& engine = *Context::of(channel->context).engine;
   for (;;) {
     std::uint32_t message[2];
-    // Blocks, or not, as the program set up the descriptor.
+    // Blocks or not, depending on how the program set up the descriptor.
     const ssize_t size = read(channel->fd, message, sizeof message);
     if (size != static_cast<ssize_t>(sizeof message)) return -1;
     CompletionQueue* const found = engine.completion_queues.at(message[0]);
-    // Of a queue that is gone, or nonsense: not for the program.
+    // The message is invalid, or belongs to a queue that is gone. The program does not see it.
     if (found == nullptr || found->shared->generation.load() != message[1] ||
         found->raw.channel != channel)
       continue;

@@ -19,8 +19,8 @@
 namespace verbatim::engine {
 namespace {
 
-/// Payloads that ride along share an arena: enough for a burst of small messages, and never more
-/// than the ring's entries could use.
+/// All payloads that travel with completions share one arena. It is large enough for a burst of
+/// small messages, and never larger than the ring's entries can use.
 constexpr std::uint32_t arena_bytes_for(std::uint32_t capacity) noexcept {
   constexpr std::uint32_t kLeast = 4 * 1024;
   constexpr std::uint32_t kMost = 64 * 1024;
@@ -114,7 +114,7 @@ int resize_completion_queue(ibv_cq* raw, int depth) noexcept {
   CompletionQueue& queue = CompletionQueue::of(raw);
   Engine& engine = *queue.engine;
   if (depth <= 0 || depth > static_cast<int>(kMaxCompletions)) return EINVAL;
-  // Producers stay out while the rings change.
+  // Keeps producers out while the rings change.
   const TaggedGuard producers{queue.shared->lock, engine.tag(), engine.peers(),
                               LockRank::completions};
   if (!producers) return EBUSY;
@@ -152,9 +152,9 @@ int destroy_completion_queue(ibv_cq* raw) {
   Engine& engine = *queue->engine;
   Context& context = Context::of(raw->context);
   queue->shared->generation.fetch_add(1);
-  // What was on its way to the program and nobody has read is not to wake it any more.
+  // Notifications that the program has not read must not wake it after the queue is gone.
   if (raw->channel != nullptr) drop_messages(*raw->channel, queue->index);
-  // As the verbs promise: the program gives back every event it took.
+  // ibv_destroy_cq promises to wait until the program has acknowledged every event that it took.
   for (std::uint32_t given = queue->acknowledged.load(); given != queue->delivered.load();
        given = queue->acknowledged.load())
     queue->acknowledged.wait(given);

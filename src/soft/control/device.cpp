@@ -26,7 +26,7 @@ std::uint32_t device_count() noexcept { return are_devices_hidden() ? 0 : wanted
 
 bool ethernet_chosen() noexcept { return environment("VERBATIM_SOFT_LINK", "ib") == "eth"; }
 
-/// The devices live as long as the process: programs keep pointers to them.
+/// The devices live as long as the process, because programs keep pointers to them.
 constinit std::array<Device, kMaxDevices> the_devices{};
 
 std::array<Device, kMaxDevices>& all_devices() noexcept {
@@ -38,7 +38,8 @@ std::array<Device, kMaxDevices>& all_devices() noexcept {
       device.raw.transport_type = IBV_TRANSPORT_IB;
       std::snprintf(device.raw.name, sizeof device.raw.name, "soft%u", i);
       std::snprintf(device.raw.dev_name, sizeof device.raw.dev_name, "uverbs-soft%u", i);
-      // Where the kernel would describe them. src/preload answers there; without it, nobody does.
+      // The place where the kernel would describe the device. src/preload provides these files;
+      // without it they do not exist.
       std::snprintf(device.raw.ibdev_path, sizeof device.raw.ibdev_path, "%s/%s", kSystemDevices,
                     device.raw.name);
       std::snprintf(device.raw.dev_path, sizeof device.raw.dev_path, "%s/%s", kSystemVerbs,
@@ -53,7 +54,7 @@ std::array<Device, kMaxDevices>& all_devices() noexcept {
 }  // namespace
 
 bool is_soft(const ibv_device* device) noexcept {
-  // As numbers: pointers to other objects are not to be compared.
+  // Compared as integers, because the order of pointers to different objects is undefined.
   const auto at = reinterpret_cast<std::uintptr_t>(device);
   const auto begin = reinterpret_cast<std::uintptr_t>(the_devices.data());
   return at - begin < sizeof the_devices;
@@ -112,7 +113,7 @@ ibv_context* open_device(ibv_device* raw, FillOperations fill) {
   const int fd = eventfd(0, EFD_CLOEXEC);
   if (fd < 0) {
     const int failure = errno;
-    context.reset();  // It may be the last, and then files go.
+    context.reset();  // This may be the last context, and then the engine removes its files.
     errno = failure;
     return nullptr;
   }
@@ -124,7 +125,7 @@ ibv_context* open_device(ibv_device* raw, FillOperations fill) {
   handle.abi_compat = __VERBS_ABI_IS_EXTENDED;
   fill(context->extended);
   try {
-    context->engine->add_context(context.get());  // From now on it may get events.
+    context->engine->add_context(context.get());  // It may get events from now on.
   } catch (const std::bad_alloc&) {
     close(fd);
     throw;
@@ -149,7 +150,7 @@ int query_device(ibv_context* raw, ibv_device_attr_ex* extended) noexcept {
   a.sys_image_guid = a.node_guid;
   a.max_mr_size = ~std::uint64_t{0} >> 1;
   a.page_size_cap = kPage;
-  a.vendor_id = 0x56424d;  // Nobody's: vendor code must not recognise us.
+  a.vendor_id = 0x56424d;  // No vendor has it, so vendor code does not recognise us.
   a.vendor_part_id = 1;
   a.max_qp = kQueuePairs - 2;
   a.max_qp_wr = kMaxRequests;
@@ -171,7 +172,7 @@ int query_device(ibv_context* raw, ibv_device_attr_ex* extended) noexcept {
   a.phys_port_cnt = 1;
   extended->phys_port_cnt_ex = 1;
   extended->completion_timestamp_mask = ~std::uint64_t{0};
-  extended->hca_core_clock = 1'000'000;  // kHz: time stamps count nanoseconds.
+  extended->hca_core_clock = 1'000'000;  // In kHz; time stamps count nanoseconds.
   return 0;
 }
 
@@ -201,7 +202,7 @@ int describe_port(const Device& device, std::uint8_t port, ibv_port_attr* attrib
 
 bool is_usable(const ibv_ah_attr& address) noexcept {
   if (address.is_global == 0) return !are_ports_ethernet();
-  return address.grh.sgid_index < (are_ports_ethernet() ? 2 : 1);  // As many as describe_gids says.
+  return address.grh.sgid_index < (are_ports_ethernet() ? 2 : 1);  // As many as describe_gids has.
 }
 
 ssize_t query_gid_table(ibv_context* raw, ibv_gid_entry* entries, std::size_t max) noexcept {

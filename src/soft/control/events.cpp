@@ -44,18 +44,20 @@ ibv_context* context_of(const ibv_async_event& event) noexcept {
 
 namespace {
 
-// The descriptor is an eventfd that holds 1 while there are events, and 0 else. Both change under
-// the mutex, and not by write() and read(): those are points where threads are cancelled.
+// The descriptor is an eventfd that holds 1 while there are events, and 0 otherwise. It changes
+// under the mutex. These functions do not call write() and read(), because those are cancellation
+// points.
 void show_readable(Context& context) noexcept {
   const std::uint64_t one = 1;
   syscall(SYS_write, context.extended.context.async_fd, &one, sizeof one);
 }
 void show_empty(Context& context) noexcept {
   std::uint64_t one = 0;
-  syscall(SYS_read, context.extended.context.async_fd, &one, sizeof one);  // Never blocks: it is 1.
+  syscall(SYS_read, context.extended.context.async_fd, &one, sizeof one);  // It is 1: no wait.
 }
 
-/// Remembers that the program has to give it back. False: there is no memory for that.
+/// Notes that the program has to acknowledge this event. Returns false if there is no memory for
+/// the note.
 bool count_taken(Context& context, const ibv_async_event& event) noexcept {
   try {
     if (concerns_object(event.event_type)) ++context.unacknowledged[event.element.qp];
@@ -70,7 +72,7 @@ bool count_taken(Context& context, const ibv_async_event& event) noexcept {
 void raise_event(Context& context, ibv_event_type type, void* object, int port) noexcept {
   ibv_async_event event{};
   if (object != nullptr) {
-    event.element.qp = static_cast<ibv_qp*>(object);  // The union's other pointers are alike.
+    event.element.qp = static_cast<ibv_qp*>(object);  // Same place as the other pointers.
   } else {
     event.element.port_num = port;
   }
@@ -123,7 +125,7 @@ int get_event(ibv_context* raw, ibv_async_event* event) {
       return -1;
     }
     pollfd readable{raw->async_fd, POLLIN, 0};
-    if (poll(&readable, 1, -1) < 0) return -1;  // A signal, as read() would say.
+    if (poll(&readable, 1, -1) < 0) return -1;  // Interrupted by a signal, as read() would report.
   }
 }
 

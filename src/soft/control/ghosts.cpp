@@ -11,7 +11,7 @@
 namespace verbatim::engine {
 namespace {
 
-/// The mutex is held.
+/// Finds a ghost that uses this completion queue. The caller holds the mutex.
 QueuePair* find_visitor(Engine& engine, const CompletionQueue& queue) noexcept {
   QueuePair* each = engine.ghosts;
   while (each != nullptr && each->receive_queue != &queue) each = each->next_waiting;
@@ -19,7 +19,7 @@ QueuePair* find_visitor(Engine& engine, const CompletionQueue& queue) noexcept {
 }
 
 void free_ghost(Engine& engine, QueuePair& ghost) noexcept {
-  // Another may still write to its completion queue.
+  // Another ghost's visitor may still write to the completion queue. Then that ghost keeps it.
   if (CompletionQueue* queue = ghost.ghost_queue) {
     {
       const std::lock_guard lock{engine.ghosts_mutex};
@@ -39,7 +39,8 @@ void free_ghost(Engine& engine, QueuePair& ghost) noexcept {
   delete &ghost;
 }
 
-/// Takes one that has left out of the list; nullptr: there is none.
+/// Removes from the list a ghost that no requester is inside any more. Returns nullptr if there is
+/// none.
 QueuePair* take_laid(Engine& engine) noexcept {
   const std::lock_guard lock{engine.ghosts_mutex};
   for (QueuePair** at = &engine.ghosts; *at != nullptr; at = &(*at)->next_waiting) {

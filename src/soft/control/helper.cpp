@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What does not finish in the posting thread: waiting requests, cries for attention, the helper
-// thread that looks after both while the program does not.
+// The work that does not finish in the posting thread: waiting requests, and calls for attention.
+// The helper thread does both while the program is not in the library.
 #include <linux/futex.h>
 #include <pthread.h>
 #include <sys/syscall.h>
@@ -26,11 +26,11 @@ namespace verbatim::engine {
 namespace {
 
 constexpr std::uint64_t kNever = ~std::uint64_t{0};
-constexpr std::uint64_t kBusyNs = 20'000;  // When to look again at one that somebody uses.
+constexpr std::uint64_t kBusyNs = 20'000;  // When to look again at a queue pair that is in use.
 
 }  // namespace
 
-/// A port that a script took down comes up again: every context hears of it.
+/// Raises an event in every context when a port that a script took down comes up again.
 void Engine::watch_port() noexcept {
   if (!port_came_up(now_ns())) return;
   const std::lock_guard lock{contexts_mutex_};
@@ -58,7 +58,7 @@ void Engine::wait_for(QueuePair& queue_pair, std::uint64_t due_ns) noexcept {
   self().ring_doorbell();
 }
 
-/// Into the list go those that began to wait since. The mutex is held.
+/// Moves the queue pairs that have begun to wait into the list. The caller holds the mutex.
 void Engine::admit_waiting() noexcept {
   QueuePair* next = newly_waiting_.exchange(nullptr);
   while (next != nullptr) {
@@ -81,11 +81,11 @@ void Engine::forget(QueuePair& queue_pair) noexcept {
   }
 }
 
-/// One thread at a time is enough; a poller does not wait for another.
+/// One thread at a time is enough, so a poller that finds another thread here returns at once.
 void Engine::retry_waiting() noexcept {
   const std::unique_lock lock{waiting_mutex_, std::try_to_lock};
   if (!lock) return;
-  earliest_ns_.store(kNever);  // Who comes while we look lowers it again.
+  earliest_ns_.store(kNever);  // A queue pair that comes while we look lowers it again.
   admit_waiting();
   std::uint64_t earliest = kNever;
   bool broken = false;
@@ -101,15 +101,15 @@ void Engine::retry_waiting() noexcept {
     *at = queue_pair.next_waiting;
     queue_pair.listed.store(false);
     waiting_count_.fetch_sub(1);
-    // Somebody may have posted, and kept a request, before it was off the list.
+    // Another thread may have posted and queued a request before the queue pair left the list.
     const std::unique_lock posting{queue_pair.lock, std::try_to_lock};
     if (!posting || queue_pair.has_runnable()) wait_for(queue_pair, now_ns() + kBusyNs);
   }
   std::uint64_t before = earliest_ns_.load();
   while (earliest < before && !earliest_ns_.compare_exchange_weak(before, earliest)) {
   }
-  // The helper may have gone to sleep while we held the list, and have seen nobody who waits; and
-  // who polls now may sleep next.
+  // The helper may have gone to sleep while we held the list, without seeing the queue pairs in it.
+  // The thread that polls now may go to sleep next, so the helper has to know.
   if (earliest < helper_due_ns_.load()) self().ring_doorbell();
   if (broken) segment().attention.store(1);
 }
@@ -119,7 +119,7 @@ void Engine::progress_slowly() noexcept {
   if (segment().attention.load() != 0) answer_attention();
   if (waiting_count_.load() == 0) return;
   retry_waiting();
-  if (segment().attention.load() != 0) answer_attention();  // A request failed.
+  if (segment().attention.load() != 0) answer_attention();  // A request failed in the meantime.
 }
 
 void Engine::answer_attention() noexcept {
@@ -165,14 +165,14 @@ void Engine::run_helper() noexcept {
       if (const std::uint64_t until = port_down_until(); until != 0) due = std::min(due, until);
     }
     const std::uint64_t now = now_ns();
-    // At most a second: a lost wake-up then costs no more than that.
+    // At most a second, which bounds the cost of a lost wake-up.
     const std::uint64_t sleep = due <= now ? 0 : std::min<std::uint64_t>(due - now, 1'000'000'000);
     if (sleep == 0) {
       sched_yield();
       continue;
     }
     helper_due_ns_.store(due);
-    if (waiting_count_.load() != 0 && earliest_ns_.load() < due) {  // Lowered before that was seen.
+    if (waiting_count_.load() != 0 && earliest_ns_.load() < due) {  // Lowered before the store.
       helper_due_ns_.store(0);
       continue;
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// For asking which way memory is reached (verbatim/soft/soft_device.hpp).
+// Tells the program how the device reaches a peer's memory (verbatim/soft/soft_device.hpp).
 #include "soft/shared/engine.hpp"
 #include "verbatim/soft/soft_device.hpp"
 

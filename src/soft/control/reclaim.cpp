@@ -18,7 +18,8 @@ constexpr std::uint64_t kSoonNs = 5'000'000;
 
 void Reclaimer::unmap_all() noexcept { unmap(std::exchange(retired_, nullptr)); }
 
-/// What nobody finds any more, and who may still be in it.
+/// Collects the windows that nobody can find any more, and notes which queue pairs may still use
+/// them.
 void Reclaimer::begin(Engine& engine) noexcept {
   retired_ = engine.peers().retire();
   if (retired_ == nullptr) return;

@@ -56,7 +56,7 @@ int modify_shared_queue(ibv_srq* raw, ibv_srq_attr* attributes, int mask) noexce
   if ((mask & IBV_SRQ_LIMIT) != 0) {
     if (attributes->srq_limit > queue.receives.depth) return EINVAL;
     queue.receives.shared->limit.store(attributes->srq_limit);
-    // Whoever takes the receive below the limit may find the owner asleep.
+    // The requester that takes the receive below the limit may find the owner asleep.
     if (attributes->srq_limit != 0) queue.engine->start_helper();
   }
   return 0;

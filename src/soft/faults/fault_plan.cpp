@@ -58,7 +58,7 @@ std::optional<int> errno_of(std::string_view text) {
   return static_cast<int>(*value);
 }
 
-/// `kind@operation`, then `xCOUNT`, then `=VALUE`.
+/// The syntax is `kind@operation`, then `xCOUNT`, then `=VALUE`.
 Result<void> parse_item(std::string_view item, FaultPlan& plan) {
   const auto at = item.find('@');
   if (at == std::string_view::npos) return std::unexpected(bad(item, "no @"));

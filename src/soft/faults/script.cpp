@@ -33,16 +33,16 @@ State& state() {
   return the_state;
 }
 
-/// Said when a device is opened: nobody hears us while the process starts.
+/// Reported when a device is opened, because there is no caller to tell while the process starts.
 std::optional<Error>& bad_environment() {
   static std::optional<Error> error;
   return error;
 }
 
-/// The environment's wishes, before the program has said anything.
+/// The behaviour that the environment asks for, used until the program sets another.
 soft::Behaviour from_environment() {
   soft::Behaviour behaviour;
-  // What is none of the known values is refused when a device is opened (check_settings).
+  // Opening a device refuses any value that is not known (check_settings).
   if (environment("VERBATIM_SOFT_MODE", "") == "deferred") behaviour.mode = soft::Mode::deferred;
   if (const char* const seed = environment("VERBATIM_SOFT_SEED"))
     behaviour.seed = std::strtoull(seed, nullptr, 10);

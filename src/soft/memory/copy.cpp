@@ -9,7 +9,7 @@ namespace {
 VERBATIM_UNSEEN inline void move_bytes(std::byte* to, const std::byte* from,
                                        std::size_t size) noexcept {
 #if defined(VERBATIM_SOFT_HIDDEN) && defined(__x86_64__)
-  // A call of memcpy is intercepted even from here; an instruction is not.
+  // Checkers intercept a call of memcpy even from here, but not an instruction.
   asm volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(size) : : "memory");
 #elif defined(VERBATIM_SOFT_HIDDEN)
   for (std::size_t i = 0; i < size; ++i) const_cast<volatile std::byte*>(to)[i] = from[i];
@@ -22,7 +22,8 @@ VERBATIM_UNSEEN inline void move_bytes(std::byte* to, const std::byte* from,
 
 VERBATIM_UNSEEN void copy_bytes(std::byte* to, const std::byte* from, std::size_t size) noexcept {
   if (size <= 2 * sizeof(Chunk) && size >= sizeof(Chunk)) {
-    // Two words that may overlap: a call of memcpy costs more than a small message does.
+    // Copies two words that may overlap. A call of memcpy would cost more than the rest of a small
+    // message.
     const std::uint64_t first = reinterpret_cast<const Chunk*>(from)->value;
     const std::uint64_t last = reinterpret_cast<const Chunk*>(from + size - sizeof(Chunk))->value;
     reinterpret_cast<Chunk*>(to)->value = first;
@@ -36,7 +37,7 @@ VERBATIM_UNSEEN void copy_last_word_last(std::byte* to, const std::byte* from,
                                          std::size_t size) noexcept {
   if (size == sizeof(Chunk)) return publish_word(to, from);
   if (size < sizeof(Chunk)) {
-    // Too short for a word: byte by byte, upwards, so that the last byte is last.
+    // Too short for a word: copies byte by byte upwards, so that the last byte is written last.
     for (std::size_t i = 0; i < size; ++i) {
       __atomic_thread_fence(__ATOMIC_RELEASE);
       const_cast<volatile std::byte*>(to)[i] = from[i];

@@ -16,9 +16,10 @@
 namespace verbatim::engine {
 namespace {
 
-/// Up to here allocations share objects.
+/// Allocations up to this size share memory objects.
 constexpr std::size_t kSmallBytes = std::size_t{256} * 1024;
-/// The first shared object; each next one is twice as large, up to a bound. Addresses, not memory.
+/// The size of the first shared object. Each further one is twice as large, up to a bound. This
+/// reserves addresses, not memory.
 constexpr std::size_t kFirstShared = std::size_t{4} << 20;
 constexpr unsigned kMostDoublings = 6;
 
@@ -26,7 +27,7 @@ std::uint32_t pages_of(std::size_t bytes) noexcept {
   return static_cast<std::uint32_t>((bytes + kPage - 1) / kPage);
 }
 
-/// A failure of the system, as errno says it.
+/// Throws the failure in errno, after closing the descriptor.
 [[noreturn]] void give_up(int fd) {
   const int failure = errno;
   close(fd);
@@ -40,7 +41,7 @@ MemoryObjects::~MemoryObjects() {
 }
 
 void MemoryObjects::abandon() noexcept {
-  // The mappings are not here: what lies at their addresses now is not ours.
+  // The child does not have these mappings. Whatever lies at their addresses now is not ours.
   for (const auto& [address, object] : objects_)
     if (object.fd >= 0) close(object.fd);
   abandoned_.store(true);
@@ -52,7 +53,7 @@ MemoryObjects::All::iterator MemoryObjects::make(std::size_t bytes, bool huge) {
   const int fd = memfd_create("verbatim", flags);
   if (fd < 0) throw std::system_error{errno, std::generic_category()};
   struct stat info{};
-  // Peers map only what nobody can cut short under their hands.
+  // Peers map only objects that nobody can shrink while they use them.
   if (ftruncate(fd, static_cast<off_t>(bytes)) != 0 || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK) != 0 ||
       fstat(fd, &info) != 0)
     give_up(fd);
@@ -67,7 +68,7 @@ MemoryObjects::All::iterator MemoryObjects::make(std::size_t bytes, bool huge) {
     if (made->second.published != 0) {
       made->second.fd = fd;
     } else {
-      close(fd);  // No room in the table: ordinary memory then, which peers reach otherwise.
+      close(fd);  // The table is full: this stays ordinary memory.
     }
     return made;
   } catch (...) {
@@ -111,7 +112,7 @@ void* MemoryObjects::allocate(std::size_t bytes, ObjectPages pages) noexcept {
     const auto made = make(bytes, pages == ObjectPages::reserved_huge);
     void* const address = reinterpret_cast<void*>(made->first);
     if (pages == ObjectPages::transparent_huge)
-      madvise(address, bytes, MADV_HUGEPAGE);  // A hint: ordinary pages do as well.
+      madvise(address, bytes, MADV_HUGEPAGE);  // Only a hint; ordinary pages work too.
     return address;
   } catch (const std::system_error& failure) {
     errno = failure.code().value();
@@ -137,7 +138,7 @@ int MemoryObjects::free_small(All::iterator object, std::uint64_t offset,
 }
 
 int MemoryObjects::free(void* address, std::size_t bytes) noexcept {
-  // In a forked child there is nothing: the memory stayed with the parent.
+  // A forked child has nothing to free, because the memory stayed with the parent.
   if (abandoned_.load()) return 0;
   const std::lock_guard lock{mutex_};
   const auto at = reinterpret_cast<std::uintptr_t>(address);

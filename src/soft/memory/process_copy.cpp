@@ -16,13 +16,15 @@ VERBATIM_UNSEEN iovec vector_of(const void* address, std::size_t size) noexcept 
   return {const_cast<void*>(address), size};
 }
 
-/// Up to here the second copy of the kernel is cheaper than asking whether the process lives.
+/// Up to this size, the extra copy that the kernel makes for the file costs less than asking
+/// whether the process is alive.
 constexpr std::size_t kMostByFile = kPage;
 
-// The calls themselves, past the functions of their names: sanitizers look into those, and this is
-// DMA.
+// These are direct system calls. Sanitizers intercept the library functions of the same names, and
+// must not check these copies, because they stand for DMA.
 
-/// Through the file of the owner's memory. Who gets `no` asks once more, by pid.
+/// Copies through /proc/<pid>/mem of the owner. If the result is `no`, the caller tries again by
+/// pid.
 VERBATIM_UNSEEN Copied call_by_file(long number, const Location& at, const iovec* local,
                                     unsigned long vectors, std::size_t size) noexcept {
   if (size > kMostByFile) return Copied::no;
@@ -68,7 +70,7 @@ VERBATIM_UNSEEN void write_if_mapped(std::byte* to, const std::byte* from,
   const iovec remote = vector_of(to, size);
   const long copied =
       syscall(SYS_process_vm_writev, static_cast<long>(getpid()), &local, 1ul, &remote, 1ul, 0ul);
-  // Where the call itself is denied, the memory is believed to be there.
+  // If the system call itself is denied, assume that the memory is mapped.
   if (copied < 0 && errno != EFAULT) copy_bytes(to, from, size);
 }
 

@@ -11,7 +11,7 @@
 namespace verbatim::engine {
 namespace {
 
-/// Whether atomics on this memory of ours are those of the processor.
+/// Whether atomics on this memory of ours use the processor's atomic instructions.
 bool is_in_object(Engine& engine, const Location& own) noexcept {
   if (own.object != kPartlyObject) return own.object != 0;
   return engine.objects().find(own.address, sizeof(std::uint64_t)).object != 0;
@@ -22,8 +22,8 @@ std::uint64_t atomic_here(std::byte* word, const AtomicWork& work) noexcept {
                       : atomic_fetch_add(word, work.compare_add);
 }
 
-/// Memory that is in no object: read, change, write under the owner's lock. Its owner's own
-/// requests take the same way, so that all of them see each other.
+/// For memory in no object: reads, changes and writes the word under the owner's lock. Requests of
+/// the owner itself take the same lock, so that all of these atomics exclude each other.
 Copied atomic_under_lock(Engine& engine, const Location& at, const AtomicWork& work,
                          std::uint64_t& old) noexcept {
   const TaggedGuard guard{at.owner->segment().atomics, engine.tag(), engine.peers(),
@@ -87,8 +87,8 @@ Copied atomic_memory(Engine& engine, const Location& at, const AtomicWork& work,
     old = atomic_here(at.direct, work);
     return Copied::yes;
   }
-  // In an object that we cannot map, or partly in one: only the owner can. So can it where we reach
-  // its memory only through it.
+  // The memory lies in an object that we cannot map, or partly in one, or we reach the owner's
+  // memory only through the owner. In all these cases only the owner can do the atomic.
   if (!is_own && (at.object != 0 || at.owner->memory_path() == MemoryPath::relay))
     return relay_atomic(engine, at, work, old);
   return atomic_under_lock(engine, at, work, old);

@@ -14,12 +14,13 @@ namespace verbatim::engine {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-/// How long an owner may take; a helper thread wakes in a fraction of it.
+/// How long the owner may take to answer. A helper thread wakes up in a fraction of this.
 constexpr auto kPatience = std::chrono::milliseconds{50};
-/// How long one may take that has begun with an atomic: then nobody can tell whether it was done.
+/// How long the owner may take when it has begun an atomic, because nobody could tell afterwards
+/// whether the atomic was done.
 constexpr auto kAtomicPatience = std::chrono::seconds{10};
 
-/// `turn`, taken apart.
+/// `turn`, split into its two parts.
 struct Turn {
   std::uint64_t sequence;
   RelayState state;
@@ -36,8 +37,8 @@ bool is_under_way(RelayState state) noexcept {
   return state == RelayState::asked || state == RelayState::busy;
 }
 
-/// Until the box is neither asked nor busy, or the time is over, or the owner dead: the last turn
-/// that was seen.
+/// Waits until the box is neither asked nor busy, the time is over, or the owner is dead. Returns
+/// the last turn that it saw.
 Turn wait_for_answer(Engine& engine, Peer& owner, Clock::duration patience) noexcept {
   LongWord& turn = owner.segment().relay.turn;
   const auto end = Clock::now() + patience;
@@ -50,8 +51,8 @@ Turn wait_for_answer(Engine& engine, Peer& owner, Clock::duration patience) noex
   }
 }
 
-/// Takes back what is asked, and waits for what is busy. Afterwards the box is at rest, or the
-/// owner does not finish in time.
+/// Takes back a request that is only asked, and waits for one that is busy. Afterwards the box is
+/// at rest, unless the owner did not finish in time.
 Turn bring_to_rest(Engine& engine, Peer& owner, Clock::duration patience) noexcept {
   LongWord& turn = owner.segment().relay.turn;
   std::uint64_t seen = turn.load(std::memory_order_acquire);
@@ -90,7 +91,7 @@ void take_answer(const RelayBox& box, const Piece& piece) noexcept {
     *reinterpret_cast<std::uint64_t*>(piece.data) = __atomic_load_n(&box.old, __ATOMIC_RELAXED);
 }
 
-/// One request and its answer. The box is ours while we hold its lock.
+/// Exchanges one request and its answer. The caller holds the lock of the box.
 Copied exchange_piece(Engine& engine, Peer& owner, const Piece& piece) noexcept {
   RelayBox& box = owner.segment().relay;
   const Turn rest = bring_to_rest(engine, owner, kPatience);
@@ -102,13 +103,13 @@ Copied exchange_piece(Engine& engine, Peer& owner, const Piece& piece) noexcept 
   Turn answer = wait_for_answer(engine, owner, kPatience);
   if (is_under_way(answer.state))
     answer = bring_to_rest(engine, owner, is_atomic(piece.work) ? kAtomicPatience : kPatience);
-  if (answer.sequence != ours.sequence) return Copied::no;  // Somebody scribbles.
+  if (answer.sequence != ours.sequence) return Copied::no;  // Another process wrote here.
   switch (answer.state) {
     case RelayState::done: take_answer(box, piece); return Copied::yes;
     case RelayState::idle:
     case RelayState::later: return owner.is_alive() ? Copied::not_now : Copied::no;
     case RelayState::busy:
-      // The owner was stopped in the middle. A copy may be repeated; an atomic must not be.
+      // The owner was stopped in the middle. We may repeat a copy, but never an atomic.
       return is_atomic(piece.work) || !owner.is_alive() ? Copied::no : Copied::not_now;
     case RelayState::asked:
     case RelayState::failed: break;
@@ -132,7 +133,8 @@ Copied exchange_all(Engine& engine, Peer& owner, Piece whole) noexcept {
   return result;
 }
 
-/// What a request asks for, copied out of the box: its writer may be any process of this user.
+/// Serves a request. Copies its fields out of the box first, because any process of this user may
+/// have written them.
 RelayState serve(Engine& engine, RelayBox& box) noexcept {
   const RelayWork work = box.work;
   const std::size_t size = box.length;
@@ -140,7 +142,7 @@ RelayState serve(Engine& engine, RelayBox& box) noexcept {
   if (size > sizeof box.data || (is_atomic(work) && size != sizeof(std::uint64_t)))
     return RelayState::failed;
   const std::lock_guard lock{engine.relay_lock};
-  // A peer could ask for any address: only what is registered is served.
+  // A peer could ask for any address, so only registered memory is served.
   Location location;
   if (!locate_served(engine, box.key, address, size, location)) return RelayState::failed;
   switch (work) {
@@ -186,7 +188,7 @@ void answer_relay(Engine& engine) noexcept {
   std::uint64_t asked = box.turn.load(std::memory_order_acquire);
   const Turn turn{asked};
   if (turn.state != RelayState::asked) return;
-  // Claimed: from here on it cannot be taken back, nor another request be put in its place.
+  // Claims the request. From here on the requester cannot take it back or replace it.
   if (!box.turn.compare_exchange_strong(asked, Turn{turn.sequence, RelayState::busy}.word()))
     return;
   const RelayState answer = serve(engine, box);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Datagrams: each names its destination.
+// Datagrams, each of which names its destination.
 #include "soft/requester/collect.hpp"
 #include "soft/requester/execute.hpp"
 #include "soft/shared/addresses.hpp"
@@ -48,7 +48,8 @@ Outcome datagram(QueuePair& from, const ibv_send_wr& request) noexcept {
   target->receives.touching.store(0);
   const ibv_grh header = header_of(from, address, pieces.total);
   Delivery fresh;
-  // What cannot be delivered is lost, unless it was wrong before it left.
+  // A datagram that cannot be delivered is lost. Only errors that are found before it leaves are
+  // reported.
   static_cast<void>(deliver(from.sender(), {*peer, *target, fresh, &header}, request, pieces));
   return sent;
 }

@@ -26,15 +26,16 @@ Outcome execute(QueuePair& from, const ibv_send_wr& request, Visit& visit) noexc
   if (from.raw.qp_type == IBV_QPT_UD) return datagram(from, request);
   if (from.route.target == nullptr) return not_ready();
   Outcome outcome = run(from, request, visit);
-  // Before a success is told, or a failure explained.
+  // Checks the peer before a success is reported, or a failure is explained.
   const bool told = is_told(from, request) || outcome.verdict != Verdict::done ||
                     outcome.status != IBV_WC_SUCCESS;
-  // A copy into the memory of a dead process succeeds; only the kernel knows better.
+  // A copy into the memory of a dead process succeeds. Only the kernel knows that the process is
+  // dead.
   if (told && !from.route.peer->seems_alive()) [[unlikely]]
     outcome = done(IBV_WC_RETRY_EXC_ERR);
   if (from.raw.qp_type == IBV_QPT_RC) [[likely]]
     return outcome;
-  // Unreliable: what goes wrong at the peer is not heard of here.
+  // An unreliable connection does not report what goes wrong at the peer.
   const bool local = outcome.verdict == Verdict::done && (outcome.status == IBV_WC_LOC_PROT_ERR ||
                                                           outcome.status == IBV_WC_LOC_LEN_ERR ||
                                                           outcome.status == IBV_WC_LOC_QP_OP_ERR);

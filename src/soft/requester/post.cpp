@@ -17,7 +17,7 @@ namespace {
 [[nodiscard]] bool is_full(QueuePair& queue_pair) noexcept {
   if (queue_pair.posted != queue_pair.full_at) [[likely]]
     return false;
-  // As far as was known; the poller may have freed some since.
+  // This is what was known so far. The poller may have freed places since.
   queue_pair.full_at =
       queue_pair.retired.load(std::memory_order_acquire) + queue_pair.limits.max_send_wr;
   return queue_pair.posted == queue_pair.full_at;
@@ -42,7 +42,7 @@ constexpr unsigned allowed_opcodes(ibv_qp_type type) noexcept {
 }
 
 int check_request(const QueuePair& queue_pair, const ibv_send_wr& request) noexcept {
-  // A negative count is a large one.
+  // As an unsigned number, a negative count is too large.
   if (static_cast<std::uint32_t>(request.num_sge) > queue_pair.limits.max_send_sge) return EINVAL;
   const unsigned opcode = request.opcode <= IBV_WR_ATOMIC_FETCH_AND_ADD ? bit(request.opcode) : 0;
   if ((opcode & allowed_opcodes(queue_pair.raw.qp_type)) == 0) [[unlikely]]
@@ -51,7 +51,8 @@ int check_request(const QueuePair& queue_pair, const ibv_send_wr& request) noexc
   return (request.send_flags & IBV_SEND_INLINE) != 0 ? check_inline(queue_pair, request) : 0;
 }
 
-/// Runs or keeps one request. The lock is held. True: the queue pair broke on it.
+/// Runs or queues one request. Returns true if the request broke the queue pair. The caller holds
+/// the lock.
 bool start(QueuePair& queue_pair, const ibv_send_wr& request, std::uint32_t number,
            Visit& visit) noexcept {
   if (is_unusual()) [[unlikely]] {
@@ -69,11 +70,11 @@ bool start(QueuePair& queue_pair, const ibv_send_wr& request, std::uint32_t numb
     complete(queue_pair, request, number, IBV_WC_WR_FLUSH_ERR, 0);
     return false;
   }
-  keep(queue_pair, request, number);  // Behind what waits already: order is kept.
+  keep(queue_pair, request, number);  // After the requests that wait already, to keep the order.
   return false;
 }
 
-/// Checks one request and starts it: an errno, or 0. It may break the queue pair.
+/// Checks one request and starts it. Returns an errno, or 0. The request may break the queue pair.
 int post_one(QueuePair& queue_pair, const ibv_send_wr& request, Visit& visit,
              bool& broken) noexcept {
   const ibv_qp_state state = queue_pair.state();
@@ -81,7 +82,7 @@ int post_one(QueuePair& queue_pair, const ibv_send_wr& request, Visit& visit,
   if (queue_pair.context->removed.load(std::memory_order_relaxed)) return EIO;
   if (const int wrong = check_request(queue_pair, request)) return wrong;
   if (is_full(queue_pair)) return ENOMEM;
-  // The requests behind a broken one are flushed by the state that follows.
+  // The new state flushes the requests behind a broken one.
   if (start(queue_pair, request, queue_pair.posted++, visit)) [[unlikely]] {
     broken = true;
     queue_pair.set_state(IBV_QPS_ERR);
@@ -90,15 +91,15 @@ int post_one(QueuePair& queue_pair, const ibv_send_wr& request, Visit& visit,
   return 0;
 }
 
-/// The completion of a request that ran at once, as the last.
+/// Pushes the completion of the latest request, which has run.
 void tell(QueuePair& queue_pair, const ibv_send_wr& request) noexcept {
   push_send(queue_pair, request, queue_pair.posted - 1, IBV_WC_SUCCESS, request.sg_list->length);
 }
 
-/// How the lock of the queue pair was taken: see BiasedLock.
+/// How the caller took the lock of the queue pair: see BiasedLock.
 enum class Held : std::uint8_t { as_owner, as_any };
 
-/// Any requests. The lock is held, and released here.
+/// Posts any list of requests. The caller holds the lock; this function releases it.
 [[gnu::noinline]] int post_list(QueuePair& queue_pair, ibv_send_wr* requests,
                                 ibv_send_wr** rejected) noexcept {
   bool broken = false;
@@ -119,15 +120,15 @@ enum class Held : std::uint8_t { as_owner, as_any };
   return failed;
 }
 
-/// As post_list(), but the first has run and only lacks its completion.
+/// Like post_list(), but the first request has run, and only its completion is missing.
 [[gnu::noinline]] int tell_and_post(QueuePair& queue_pair, ibv_send_wr* requests,
                                     ibv_send_wr** rejected) noexcept {
   tell(queue_pair, *requests);
   return post_list(queue_pair, requests->next, rejected);
 }
 
-/// As tell_and_post(), if the peer of the first lives. If not, the long way runs it once more, and
-/// finds out.
+/// Like tell_and_post(), if the peer of the first request is alive. If not, the long path runs the
+/// request again and finds the failure.
 [[gnu::noinline]] int ask_and_post(QueuePair& queue_pair, ibv_send_wr* requests,
                                    ibv_send_wr** rejected) noexcept {
   if (!queue_pair.route.peer->seems_alive()) [[unlikely]] {
@@ -147,8 +148,8 @@ enum class Held : std::uint8_t { as_owner, as_any };
   return 0;
 }
 
-/// As post_send(), when as many are posted as there was known to be room for: the poller may have
-/// freed some since. The lock is held.
+/// Like post_send(), when there seems to be no more room. The poller may have freed places since.
+/// The caller holds the lock.
 [[gnu::noinline]] int renew_and_post(QueuePair& queue_pair, ibv_send_wr* requests,
                                      ibv_send_wr** rejected) noexcept {
   if (is_full(queue_pair)) return post_list(queue_pair, requests, rejected);
@@ -156,8 +157,8 @@ enum class Held : std::uint8_t { as_owner, as_any };
   return post_send(&queue_pair.raw, requests, rejected);
 }
 
-/// One small request like one before it is a straight line; all else is for post_list. The lock is
-/// held.
+/// One small request that is like an earlier one takes a straight path. All others go to post_list.
+/// The caller holds the lock.
 template <Held held>
 [[gnu::always_inline]] inline int post_first(QueuePair& queue_pair, ibv_send_wr* requests,
                                              ibv_send_wr** rejected) noexcept {
@@ -182,7 +183,7 @@ template <Held held>
   return 0;
 }
 
-/// The first post of a thread, or one of several threads.
+/// For the first post of a thread, or when several threads post.
 [[gnu::noinline]] int lock_and_post(QueuePair& queue_pair, ibv_send_wr* requests,
                                     ibv_send_wr** rejected) noexcept {
   queue_pair.lock.lock_and_own();

@@ -9,7 +9,7 @@
 namespace verbatim::engine {
 namespace {
 
-/// The range of the responder's memory that a request is about.
+/// The range of the responder's memory that a request names.
 struct Remote {
   std::uint32_t key;
   std::uint64_t address;
@@ -33,11 +33,12 @@ Outcome outcome_of(QueuePair& from, Copied copied) noexcept {
   return copied == Copied::not_now ? not_ready() : remote_access_error(from);
 }
 
-/// Finds the range, from inside. Its owner may have a small message on its way to it: then not yet.
+/// Finds the range, from inside. If a small message is on its way to it, the result is "not ready".
 Outcome find_remote(QueuePair& from, Visit& visit, const Remote& remote,
                     Location& location) noexcept {
   const SharedQueuePair& target = *from.route.target;
-  // The queue pair's rights count even where no byte is moved; the region's only where one is.
+  // The rights of the queue pair count even if no byte is moved. Those of the region count only if
+  // one is.
   if ((target.access & remote.access) != remote.access) return remote_access_error(from);
   if (remote.length == 0) return done(IBV_WC_SUCCESS);
   if (!visit.may_touch(remote.key)) return not_ready();
@@ -49,7 +50,7 @@ Outcome find_remote(QueuePair& from, Visit& visit, const Remote& remote,
   return done(IBV_WC_SUCCESS);
 }
 
-/// Reads and atomics need room for their answers at both sides.
+/// Reads and atomics need room for their responses on both sides.
 Outcome check_responses(QueuePair& from) noexcept {
   if (from.attributes.max_rd_atomic == 0) return done(IBV_WC_LOC_QP_OP_ERR);
   if (from.route.target->max_responses == 0) return refuse(from, IBV_WC_REM_INV_REQ_ERR);

@@ -16,16 +16,17 @@ namespace verbatim::engine {
 namespace {
 
 constexpr std::uint64_t kBusyNs = 20'000;
-constexpr std::uint64_t kReadyPollNs = 200'000;  // How often to look whether a peer is there.
+constexpr std::uint64_t kReadyPollNs = 200'000;  // How often to check for the peer.
 
-/// The wire's codes for "no receive posted", in microseconds.
+/// The wire codes of the "no receive posted" timer, in microseconds.
 constexpr std::uint32_t kRnrTimerUs[32] = {
     655360, 10,    20,    30,    40,    60,     80,     120,    160,    240,   320,
     480,    640,   960,   1280,  1920,  2560,   3840,   5120,   7680,   10240, 15360,
     20480,  30720, 40960, 61440, 81920, 122880, 163840, 245760, 327680, 491520};
 
-/// What to do with a request that cannot finish now: when to try again, or the error it ends with.
-/// `now` is the one that play() saw: both must agree on whether this was an attempt.
+/// Decides about a request that cannot finish now: sets when to try again, or returns the error it
+/// ends with. `now` is the time that play() used, because both must agree on whether this was an
+/// attempt.
 ibv_wc_status postpone(const QueuePair& queue_pair, Waiting& waiting, const Outcome& outcome,
                        std::uint64_t now) noexcept {
   if (outcome.verdict == Verdict::no_receive) {
@@ -47,7 +48,7 @@ ibv_wc_status postpone(const QueuePair& queue_pair, Waiting& waiting, const Outc
   return IBV_WC_SUCCESS;
 }
 
-/// What the script of a waiting request says now: an outcome instead of the real one, or nothing.
+/// Plays the script of a waiting request: returns an outcome in place of the real one, or nothing.
 std::optional<Outcome> play(const QueuePair& queue_pair, Waiting& waiting,
                             std::uint64_t now) noexcept {
   Script& script = waiting.script;
@@ -56,10 +57,10 @@ std::optional<Outcome> play(const QueuePair& queue_pair, Waiting& waiting,
   if (script.drops > 0) {
     --script.drops;
     if (queue_pair.raw.qp_type != IBV_QPT_RC)
-      return Outcome{Verdict::done, IBV_WC_SUCCESS, 0, 0};  // Lost, and nobody notices.
+      return Outcome{Verdict::done, IBV_WC_SUCCESS, 0, 0};  // Lost without notice.
     if (queue_pair.attributes.timeout == 0) {
-      // Without a timer nobody notices: it stays outstanding, and all behind it, until the queue
-      // pair leaves RTS.
+      // Without a timer the loss goes unnoticed. The request and everything behind it stay
+      // outstanding until the queue pair leaves RTS.
       script.not_before_ns = ~std::uint64_t{0};
       return Outcome{Verdict::not_ready, IBV_WC_GENERAL_ERR, 0, 0};
     }
@@ -88,7 +89,7 @@ void complete(QueuePair& queue_pair, const ibv_send_wr& request, std::uint32_t n
 Waiting& keep(QueuePair& queue_pair, const ibv_send_wr& request, std::uint32_t number) noexcept {
   const std::uint32_t place = queue_pair.waiting_tail++ & (queue_pair.waiting_capacity - 1);
   Waiting& waiting = queue_pair.waiting[place];
-  queue_pair.known.forget();  // Nothing overtakes what waits.
+  queue_pair.known.forget();  // Nothing overtakes requests that wait.
   waiting.request = request;
   waiting.request.next = nullptr;
   waiting.request.sg_list = waiting.elements;
@@ -159,7 +160,8 @@ void tell_if_drained(QueuePair& queue_pair) noexcept {
 }
 
 std::uint64_t retry(QueuePair& queue_pair) noexcept {
-  // Who holds this lock posts, and may be in a long copy: a poller does not wait for that.
+  // The thread that holds this lock is posting, and may be in a long copy. A poller does not wait
+  // for it.
   const std::unique_lock lock{queue_pair.lock, std::try_to_lock};
   if (!lock) return now_ns() + kBusyNs;
   while (queue_pair.has_runnable()) {

@@ -13,7 +13,7 @@
 namespace verbatim::engine {
 namespace {
 
-/// After a receive was taken from a shared queue that is running low.
+/// Raises the limit event if this receive took a shared queue below its limit.
 void check_limit(const Sender& from, Peer& peer, SharedReceives& receives,
                  std::uint32_t taken) noexcept {
   const std::uint32_t limit = receives.limit.load(std::memory_order_relaxed);
@@ -27,7 +27,7 @@ void copy_receive(const RingView& ring, std::uint32_t number, TakenReceive& take
   const ReceiveSlot& slot = ring.slot(number);
   taken.number = number;
   taken.length = slot.length;
-  taken.count = std::min(slot.count, ring.max_elements);  // Others can change it.
+  taken.count = std::min(slot.count, ring.max_elements);  // Peers can change it.
   std::copy_n(elements_of(slot), taken.count, taken.elements);
 }
 
@@ -36,9 +36,9 @@ Outcome no_receive(const Sender& from, const Destination& to) noexcept {
   return {Verdict::no_receive, IBV_WC_RNR_RETRY_EXC_ERR, 0, to.target.rnr_timer};
 }
 
-/// The next receive, which is ours until complete_receive(). Of the queue pair's own ring nobody
-/// else takes while we are inside; of a shared one the receive is marked as taken for this queue
-/// pair, so that it is not lost with us.
+/// Takes the next receive, which is ours until complete_receive(). While we are inside, nobody else
+/// takes from the queue pair's own ring. In a shared ring the receive is marked as taken for this
+/// queue pair, so that it is not lost if we die.
 Outcome take_receive(const Sender& from, const Destination& to, TakenReceive& taken) noexcept {
   Delivery& known = to.known;
   if (known.ring.receives == nullptr && !look_at(to.peer.segment(), to.target, known.ring))
@@ -70,8 +70,8 @@ Outcome take_receive(const Sender& from, const Destination& to, TakenReceive& ta
   return done(IBV_WC_SUCCESS);
 }
 
-/// One element of a receive: memory of the responder's domain that may be written. What was found
-/// in order once is remembered, and small messages may be on their way to it from then on.
+/// Whether an element of a receive is memory of the responder's domain that may be written.
+/// Remembers a positive answer. From then on small messages may be on their way to that memory.
 bool may_fill(const Destination& to, const SharedElement& element) noexcept {
   if (to.known.is_checked(element)) [[likely]]
     return true;
@@ -84,12 +84,13 @@ bool may_fill(const Destination& to, const SharedElement& element) noexcept {
     return false;
   const std::uint32_t index = region_index(element.key);
   if (!to.peer.is_self()) {
-    // By completion queue: who wants to see the memory as it is looks there (is_unsettled).
+    // One bit per completion queue. A thread that needs the memory up to date looks there
+    // (is_unsettled).
     Word& mark = to.peer.segment().region_marks[index];
     const std::uint32_t bit = 1u << (to.target.receive_queue % 32);
     if ((mark.load() & bit) == 0) {
       mark.fetch_or(bit);
-      to.peer.segment().changes.fetch_add(1);  // Whoever knows the region without this learns anew.
+      to.peer.segment().changes.fetch_add(1);  // Makes cached copies of the region stale.
     }
   }
   const SharedRegion& region = to.peer.region(index);
@@ -103,7 +104,7 @@ bool may_fill(const Destination& to, const TakenReceive& taken) noexcept {
   return true;
 }
 
-/// Bytes to be placed, in pieces, read from the beginning.
+/// The bytes to be placed: reads the pieces in order.
 class Source {
  public:
   explicit Source(const Pieces& pieces) noexcept : pieces_(pieces) {}
@@ -125,7 +126,7 @@ class Source {
   std::uint32_t done_ = 0;
 };
 
-/// Copies the message straight into the receive's memory, behind `skip` bytes of it.
+/// Copies the message straight into the receive's memory, after the first `skip` bytes of it.
 Copied place_directly(const Sender& from, const Destination& to, const TakenReceive& taken,
                       const Pieces& pieces, std::uint32_t skip) noexcept {
   Source source{pieces};
@@ -158,7 +159,7 @@ Copied place_directly(const Sender& from, const Destination& to, const TakenRece
   return Copied::yes;
 }
 
-/// Places message and header.
+/// Places the message and its header.
 Copied place_message(const Sender& from, const Destination& to, const TakenReceive& taken,
                      const Pieces& pieces) noexcept {
   if (to.header == nullptr) return place_directly(from, to, taken, pieces, 0);
@@ -171,14 +172,15 @@ Copied place_message(const Sender& from, const Destination& to, const TakenRecei
   return copied == Copied::yes ? place_directly(from, to, taken, first, 0) : copied;
 }
 
-/// A completion for the receive, and the receive is gone from the ring.
+/// Completes the receive, and removes it from the ring.
 Pushed complete_receive(const Sender& from, const Destination& to, const TakenReceive& taken,
                         RemoteCompletion& completion) noexcept {
   completion.head.queue_pair = index_of(to.target.number);
   completion.head.slot = taken.number;
   completion.head.source = from.number;
   completion.head.source_lid = from.lid;
-  // Taken before it is completed: if we are killed in between, its owner flushes it.
+  // Marks the receive as taken before it is completed. If we are killed in between, the owner
+  // flushes it.
   if (!to.known.ring.is_shared)
     to.known.ring.receives->taken.store(taken.number + 1, std::memory_order_relaxed);
   const Pushed pushed =
@@ -200,7 +202,7 @@ Outcome outcome_of(Pushed pushed, std::uint64_t bytes) noexcept {
   return pushed == Pushed::full ? done(IBV_WC_REM_OP_ERR) : not_ready();
 }
 
-/// The responder's view of a message that does not fit, or whose receive is bad.
+/// Fails a message that does not fit, or whose receive is invalid, as the responder sees it.
 Outcome refuse_receive(const Sender& from, const Destination& to, const TakenReceive& taken,
                        ibv_wc_status theirs, ibv_wc_status ours) noexcept {
   RemoteCompletion failure;
@@ -210,7 +212,8 @@ Outcome refuse_receive(const Sender& from, const Destination& to, const TakenRec
   return done(ours);
 }
 
-/// Why memory could not be reached: its owner is dead, or about to be; or the receive is bad.
+/// The memory could not be reached. Either its owner is dead or about to die, or the receive is
+/// invalid.
 Outcome refuse_copy(const Sender& from, const Destination& to, const TakenReceive& taken,
                     Copied copied) noexcept {
   if (copied == Copied::not_now || !Visit::is_open(to.target)) {
@@ -226,7 +229,7 @@ Outcome refuse_copy(const Sender& from, const Destination& to, const TakenReceiv
 
 void break_target(const Sender& from, Peer& peer, SharedQueuePair& target,
                   std::uint32_t status) noexcept {
-  if (!from.is_reliable) return;  // An unreliable message is dropped, that is all.
+  if (!from.is_reliable) return;  // An unreliable message is only dropped.
   target.receives.fault.store(status);
   from.engine.call_attention(peer);
 }
@@ -252,7 +255,7 @@ Outcome deliver(const Sender& from, const Destination& to, const ibv_send_wr& re
     completion.head.flags |= IBV_WC_GRH;
     completion.header = std::as_bytes(std::span{to.header, 1});
   }
-  // Into our own memory the copy is as short as into a ring.
+  // In our own process, a copy into the receive costs no more than a copy into the ring.
   completion.head.payload = to.peer.is_self() || size > kEagerBytes ? Payload::placed
                             : size <= kEntryPayload                 ? Payload::in_entry
                                                                     : Payload::in_arena;

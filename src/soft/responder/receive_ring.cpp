@@ -15,15 +15,15 @@ namespace verbatim::engine {
 namespace {
 
 /// Whether the next number's place is free. Several queue pairs return the receives of a shared
-/// queue, and not in order. Places that are still in use are passed over, or the queue would be
+/// queue, and not in order. Without skipping the places that are still in use, the queue would be
 /// full while it has room.
 bool find_place(ReceiveRing& ring) noexcept {
   const std::uint32_t taken = ring.shared->taken.load(std::memory_order_acquire);
   for (;;) {
-    // What senders have not come to yet must fit the ring, numbers that were passed over included.
+    // All numbers that senders have not reached must fit the ring, including the skipped ones.
     if (ring.posted - taken >= ring.capacity) return false;
     if (!ring.own_at(ring.posted).in_use.load(std::memory_order_acquire)) return true;
-    // Its sender may still be writing; it does not look at the slot any more.
+    // The sender of that receive may still be writing, but it no longer looks at the slot.
     ReceiveSlot& slot = ring.slot(ring.posted);
     slot.count = kSkipped;
     ++ring.posted;
@@ -33,14 +33,15 @@ bool find_place(ReceiveRing& ring) noexcept {
   }
 }
 
-/// Puts one request into the ring. The owner's copy first, the shared one last: it publishes.
+/// Puts one request into the ring. Writes the owner's copy first and the shared copy last, because
+/// the shared copy publishes the receive.
 int post_one(ReceiveRing& ring, const ibv_recv_wr& request) noexcept {
   if (request.num_sge < 0 || static_cast<std::uint32_t>(request.num_sge) > ring.max_elements)
     return EINVAL;
   const std::uint32_t outstanding =
       ring.posted - ring.skipped - ring.returned.load(std::memory_order_acquire);
   if (outstanding >= ring.depth) return ENOMEM;
-  // Where nothing was passed over lately, what is outstanding fits the ring.
+  // If no place was skipped lately, the outstanding receives fit the ring.
   const bool in_use = ring.own_at(ring.posted).in_use.load(std::memory_order_acquire);
   if ((in_use || (ring.skipped != 0 && ring.posted - ring.last_skipped <= ring.capacity)) &&
       !find_place(ring)) [[unlikely]]
@@ -69,7 +70,8 @@ int post_one(ReceiveRing& ring, const ibv_recv_wr& request) noexcept {
   return 0;
 }
 
-/// A requester found the ring empty and waits: tell it. A missed word costs it one RNR timer.
+/// Wakes a requester that found the ring empty and waits. If it misses the wake-up, it loses one
+/// RNR timer.
 void wake_starved(Engine& engine, SharedReceives& shared) noexcept {
   if (shared.starved.load(std::memory_order_relaxed) == 0) [[likely]]
     return;
@@ -77,7 +79,7 @@ void wake_starved(Engine& engine, SharedReceives& shared) noexcept {
   if (const auto peer = engine.peers().find(slot_of_tag(tag))) peer->ring_doorbell();
 }
 
-/// The receives in the order in which they were posted, those of which `use` says so.
+/// Calls `use` for each posted receive, in the order in which they were posted.
 template <class Use>
 void for_each_posted(const ReceiveRing& ring, const Use& use) noexcept {
   for (std::uint32_t number = ring.posted - ring.capacity; number != ring.posted; ++number) {
@@ -171,7 +173,7 @@ void offer_again(ReceiveLock& mutex, ReceiveRing& ring, std::uint32_t queue_pair
   for_each_posted(ring, [&](OwnReceive& receive) {
     const bool is_taken = static_cast<std::int32_t>(taken - receive.number) > 0;
     if (!is_taken || ring.slot(receive.number).taker.load() != queue_pair + 1) return;
-    // Under a new number: the old one is behind what was taken.
+    // Posted under a new number, because senders have passed the old one.
     ibv_sge elements[kMaxElements];
     std::copy_n(receive.elements, receive.count, elements);
     ibv_recv_wr request{.wr_id = receive.id,
@@ -180,7 +182,7 @@ void offer_again(ReceiveLock& mutex, ReceiveRing& ring, std::uint32_t queue_pair
                         .num_sge = static_cast<int>(receive.count)};
     receive.in_use = false;
     ring.returned.fetch_add(1);
-    static_cast<void>(post_one(ring, request));  // There is room: one was just given back.
+    static_cast<void>(post_one(ring, request));  // One was just returned, so there is room.
   });
 }
 
@@ -203,7 +205,7 @@ bool look_at(Segment& segment, SharedQueuePair& queue_pair, RingView& view) noex
   const std::uint64_t slots = receives.slots;
   if (max_elements > kMaxElements) return false;
   const std::uint32_t stride = slot_stride(max_elements);
-  // The peer's numbers decide where we look and write: inside its segment, and nowhere else.
+  // The peer's numbers decide where we read and write, so they must stay inside its segment.
   if (capacity == 0 || (capacity & (capacity - 1)) != 0 || slots < kRingsOffset ||
       slots >= kSegmentBytes || slots % alignof(SharedElement) != 0 ||
       std::uint64_t{capacity} * stride > kSegmentBytes - slots)
@@ -228,7 +230,7 @@ Found find_receive(const RingView& view, std::uint32_t& number) noexcept {
     if (next.count != kSkipped || skipped > view.mask) return Found::broken;
     receives.taken.store(++number, std::memory_order_relaxed);
   }
-  // A later message needs a later slot, which was posted long before: it travels meanwhile.
+  // A later message needs this later slot, which was posted long ago. Fetch it now.
   __builtin_prefetch(&view.slot(number + kAhead));
   return Found::yes;
 }

@@ -14,11 +14,12 @@
 namespace verbatim::engine {
 namespace {
 
-/// As many as there are processes, and some that are going.
+/// One for each process, and spare ones for processes that are ending.
 std::array<std::atomic<std::uintptr_t>, std::size_t{2} * kProcessSlots> segments{};
 struct sigaction before{};
 
-/// Empty memory instead of the segment that holds this address. Only what a handler may call.
+/// Maps empty memory over the segment that holds this address. Calls only what a signal handler may
+/// call.
 bool replace_segment(std::uintptr_t fault) noexcept {
   for (const auto& each : segments) {
     const std::uintptr_t start = each.load(std::memory_order_acquire);
@@ -34,7 +35,8 @@ void on_fault(int number, siginfo_t* info, void* context) {
   if ((before.sa_flags & SA_SIGINFO) != 0) return before.sa_sigaction(number, info, context);
   if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN)
     return before.sa_handler(number);
-  // Nobody's: the same access faults again, and ends the program as it would have.
+  // No handler is left. The same access faults again, and ends the program as it would have without
+  // us.
   sigaction(SIGBUS, &before, nullptr);
 }
 

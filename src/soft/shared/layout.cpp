@@ -5,13 +5,13 @@
 
 namespace verbatim::engine {
 
-// Builds of any two versions read these of each other: they stay where they are.
+// Builds of any two versions read these fields of each other, so the fields must never move.
 static_assert(offsetof(Segment, magic) == 0 && offsetof(Segment, version) == 8 &&
               offsetof(Segment, slot) == 12);
 
 std::uint32_t layout_version(std::uint32_t text) noexcept {
   std::uint32_t version = text;
-  // The text decides; but another compiler may lay the same text out in another way.
+  // The source text decides. But another compiler may lay out the same text differently.
   for (const std::size_t number :
        {sizeof(CompletionEntry), sizeof(SharedCompletionQueue), sizeof(ReceiveSlot),
         sizeof(SharedReceives), sizeof(SharedQueuePair), sizeof(SharedRegion), sizeof(MemoryObject),

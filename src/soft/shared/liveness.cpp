@@ -18,7 +18,7 @@ Liveness::~Liveness() {
   if (fd_ >= 0) close(fd_);
 }
 
-/// It is dead from now on.
+/// Marks the process as dead, for good.
 bool Liveness::bury() noexcept {
   dead_.store(true);
   alive_until_.store(0);
@@ -33,19 +33,19 @@ bool Liveness::holds_lock() noexcept {
 bool Liveness::is_alive() noexcept {
   if (fd_ < 0) return true;
   struct stat info{};
-  // Beyond the end of a file that was cut short there is only SIGBUS. One that has no name any more
-  // is that of a process that is leaving: its slot may be another's already.
+  // An access beyond the end of a truncated file raises SIGBUS. A file without a name belongs to a
+  // process that is ending, and its slot may already belong to another.
   return holds_lock() && ((fstat(fd_, &info) == 0 && info.st_nlink > 0 &&
                            static_cast<std::uint64_t>(info.st_size) >= kSegmentBytes) ||
                           bury());
 }
 
 bool Liveness::ask() noexcept {
-  // First the time, then the question: a death in between is found out at the next one.
+  // Reads the time first. If the process dies in between, the next check notices it.
   const std::uint64_t until = ticks() + kTicksPerQuestion;
   if (!is_alive()) return false;
   alive_until_.store(until, std::memory_order_relaxed);
-  // Another thread may have found it dead in between; nobody may think otherwise afterwards.
+  // Another thread may meanwhile have found the process dead. That must stay final.
   if (!dead_.load()) return true;
   alive_until_.store(0);
   return false;
@@ -58,8 +58,8 @@ std::uint64_t own_pid_namespace() noexcept {
 
 namespace {
 
-/// The line of /proc/<pid>/stat behind the name, which may hold spaces and parentheses; nullptr:
-/// there is no such process.
+/// Returns the rest of /proc/<pid>/stat after the name, which may contain spaces and parentheses.
+/// nullptr if there is no such process.
 const char* status_of(std::uint32_t pid, char (&text)[1024]) noexcept {
   std::snprintf(text, sizeof text, "/proc/%u/stat", pid);
   const int fd = open(text, O_RDONLY | O_CLOEXEC);

@@ -19,7 +19,7 @@ struct HeldLocks {
   std::array<Held, kMostHeld> all;
   std::size_t count;
 };
-// Trivial, so that it needs no allocation in a thread that the program made.
+// Trivial, so that a thread of the program needs no allocation for it.
 constinit thread_local HeldLocks held{};
 
 [[noreturn]] void out_of_order(const Held& before, LockRank rank,
@@ -48,7 +48,7 @@ void rank_released(LockRank rank) noexcept {
     --held.count;
     return;
   }
-  // Released by another thread than took it, as wr_complete may be.
+  // Another thread took it. This is possible for wr_complete.
 }
 
 void forget_ranks() noexcept { held.count = 0; }

@@ -87,7 +87,7 @@ int Peer::open_memory() noexcept {
   char path[32];
   std::snprintf(path, sizeof path, "/proc/%u/mem", pid_);
   int opened = pid_ != 0 ? open(path, O_RDWR | O_CLOEXEC) : -1;
-  // It lives still: so the pid was its own when the file was opened.
+  // The process is still alive, so the pid was its own when we opened the file.
   if (opened >= 0 && live_pid() == 0) {
     close(opened);
     opened = -1;
@@ -102,8 +102,8 @@ bool Peer::has_memory() const noexcept {
   return path_ != MemoryPath::process || process_vm_works(*segment_);
 }
 
-/// Opens what a memory object names: the descriptor's number says which, the inode says whether it
-/// still is that.
+/// Opens the file of a memory object. The number of the descriptor selects it; the inode shows
+/// whether the descriptor still refers to the same file.
 int Peer::open_object(std::uint32_t index, std::uint64_t& inode) noexcept {
   const MemoryObject& object = segment_->objects[index];
   if (!is_backed(&object, sizeof object)) return -1;
@@ -133,7 +133,7 @@ const Window* Peer::map_window(std::uint32_t index) noexcept {
   if (fd < 0) return nullptr;
   struct stat info{};
   void* mapped = MAP_FAILED;
-  // Nobody can cut it short: else a copy would be a SIGBUS.
+  // Nobody can shrink a sealed object. Otherwise a copy could raise SIGBUS.
   const int seals = fcntl(fd, F_GET_SEALS);
   if (seals >= 0 && (seals & F_SEAL_SHRINK) != 0 && fstat(fd, &info) == 0 && info.st_size > 0)
     mapped = mmap(nullptr, static_cast<std::size_t>(info.st_size), PROT_READ | PROT_WRITE,
@@ -171,7 +171,7 @@ void Peer::ring_doorbell() noexcept {
 
 int Peer::open_channel(const Directory& directory, std::uint32_t number) noexcept {
   if ((number & kPipeChannel) == 0) {
-    // For reading too: a FIFO without any reader answers a write with SIGPIPE.
+    // Opened for reading too, because a write to a FIFO without a reader raises SIGPIPE.
     return open(directory.path_of('c', segment_->slot, number).text,
                 O_RDWR | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW);
   }
@@ -197,8 +197,8 @@ bool Peer::write_channel(const Directory& directory, std::uint32_t number,
     *channel = {.number = number, .fd = fd};
   }
   channel->used = ++channel_uses_;
-  // Not write(): that is a point where threads are cancelled. A full FIFO has thousands of wake-ups
-  // in it: one more tells nothing new.
+  // This does not call write(), which is a cancellation point. A full FIFO already holds thousands
+  // of wake-ups, so losing one more does no harm.
   syscall(SYS_write, channel->fd, message.data(), message.size());
   return true;
 }

@@ -17,7 +17,7 @@ namespace {
 
 struct Choice {
   const char* variable;
-  std::array<std::string_view, 3> known;  // Those that are not empty.
+  std::array<std::string_view, 3> known;  // Entries may be empty.
   const char* text;
 };
 constexpr Choice kChoices[] = {

@@ -12,7 +12,7 @@ Acquired acquire_contended(Word& lock, std::uint32_t tag, Peers& peers,
     backoff.wait();
     std::uint32_t holder = 0;
     if (lock.compare_exchange_weak(holder, tag, std::memory_order_acquire)) return Acquired::yes;
-    // Asking the kernel costs more than a critical section, so not at once.
+    // Asking the kernel costs more than a critical section, so wait a while first.
     if (holder == 0 || backoff.rounds() % 256 != 0) continue;
     if (!peers.is_alive(holder) &&
         lock.compare_exchange_strong(holder, tag, std::memory_order_acquire))
