@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: who is not admitted gets neither endpoint nor private data, and is told so; unix sockets
-//       know their users.
-// Method: hooks that refuse, throw, and ask for proof; all that a refused client hears; processes
-//         of another user where the test may make one.
+// Goal: a client that is not admitted gets neither endpoint nor private data, and gets a refusal;
+//       unix sockets know the user of their peer.
+// Method: hooks that refuse, throw, and ask for proof; everything that a refused client receives;
+//         processes of another user, if the test may create one.
 // Covers: channel/handshake.cpp, channel/unix_socket.cpp
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -29,7 +29,7 @@ class AdmissionTest : public MeetingTest {
     options.on_dropped = dropped.note();
     return require(Listener::open(domain, address, std::move(options)));
   }
-  /// A dial that the listener does not accept; what it says.
+  /// A dial that the listener does not accept. Returns the error.
   [[nodiscard]] Error refused_dial(const Listener& listener, const DialOptions& options = {}) {
     const std::size_t before = dropped.count();
     auto dialled = dialling(listener, options);
@@ -66,7 +66,7 @@ TEST_F(AdmissionTest, HookThatRefusesShowsNothing) {
   EXPECT_EQ(told.text_view(), "admit");
   EXPECT_EQ(dropped.cause(0), Errc::permission_denied);
   EXPECT_STREQ(dropped.cause(0).operation, "accept");
-  // All that goes over the wire: a refusal.
+  // The only thing on the wire is a refusal.
   const Stranger stranger{listener.port()};
   stranger.say(kGreeting);
   serve_until(listener, [&] { return dropped.count() > 1; });
@@ -103,7 +103,7 @@ TEST_F(AdmissionTest, DiallerMayRefuseToo) {
   EXPECT_EQ(dropped.cause(0).text_view(), "not there");
 }
 
-/// A toy: each side says a word and wants to hear it; records are turned over by it.
+/// A toy: each side sends a word and expects the same word. The word also scrambles the records.
 class Password : public Authenticator {
  public:
   explicit Password(std::string word, int rounds = 2) : word_(std::move(word)), rounds_(rounds) {}
@@ -142,7 +142,7 @@ AdmitPeer password(std::string word, int rounds = 2) {
 TEST_F(AdmissionTest, ProofOnBothSidesLetsThemMeet) {
   const std::vector<std::byte> most(kMaxPrivateDataBytes, std::byte{7});
   const Listener listener = listen({.admit = password("swordfish"), .private_data = most});
-  // Also if one side wants to hear more than the other.
+  // Also if one side expects more rounds than the other.
   for (const int rounds : {2, 3, Authenticator::kMaxRounds}) {
     auto [here, there] =
         meet_at(listener, {.admit = password("swordfish", rounds), .private_data = most});
@@ -175,7 +175,7 @@ TEST_F(AdmissionTest, ProofThatNeverEndsIsCutOff) {
   EXPECT_EQ(dropped.count(), 1u);
 }
 
-/// A folder of its own for the files of sockets.
+/// A separate folder for the socket files.
 class UnixSocketTest : public AdmissionTest {
  protected:
   UnixSocketTest() {
@@ -251,7 +251,7 @@ TEST_F(UnixSocketTest, FileThatIsThereIsBusyAndLeftAlone) {
 
 TEST_F(UnixSocketTest, FileOfADeadProcessIsReplaced) {
   const pid_t child = fork();
-  if (child == 0) {  // As a listener that was killed.
+  if (child == 0) {  // Like a listener that was killed.
     sockaddr_un name{};
     name.sun_family = AF_UNIX;
     (folder / "server").string().copy(name.sun_path, sizeof name.sun_path - 1);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: channels in an Asio program: any completion token, cancellation, other handlers beside.
-// Method: pairs of channels on one reactor, which an io_context drives, and the lives of all of
-//         them in any order. Nothing waits longer than kPatience.
+// Goal: channels in an Asio program: any completion token, cancellation, and other handlers beside
+//       them.
+// Method: pairs of channels on one reactor that an io_context drives, with their lifetimes in any
+//         order. Nothing waits longer than kPatience.
 #include "verbatim/integration/asio.hpp"
 
 #include <gtest/gtest.h>
@@ -32,7 +33,7 @@ using namespace std::chrono_literals;
 
 class AsioTest : public ReactorChannels {
  protected:
-  /// Until `over`; fails when that does not come.
+  /// Runs until `over`; fails if that does not happen.
   void run_until(const bool& over) {
     const auto end = std::chrono::steady_clock::now() + kPatience;
     while (!over && std::chrono::steady_clock::now() < end) io.run_one_for(100ms);
@@ -56,7 +57,7 @@ class AsioTest : public ReactorChannels {
       buffer = std::move(sent.buffer);
     }
   }
-  /// `count` numbers there and back; how many came back right.
+  /// Sends `count` numbers and gets them back. Returns how many came back right.
   static asio::awaitable<int> ask(AsioReactor& on, Channel& channel, Buffer out, Buffer in,
                                   int count) {
     int right = 0;
@@ -101,7 +102,7 @@ TEST_F(AsioTest, CoroutinesTalkSideBySide) {
   run_until(all_over);
   EXPECT_EQ(right, kPairs * kRounds);
   for (std::size_t i = 0; i < kPairs; ++i) {
-    // Found by what was posted, or refused to the next post.
+    // A posted operation found it, or the next post was refused.
     EXPECT_EQ(pairs[i].second.cause(), Errc::cancelled) << "pair " << i;
     EXPECT_STRNE(ends[i].operation, "") << "pair " << i;
   }
@@ -221,7 +222,7 @@ TEST_F(AsioTest, TerminalCancellationGivesTheBufferBack) {
                      EXPECT_EQ(done.result.error(), Errc::cancelled);
                      is_over = true;
                    }));
-  // Only one that may leave the channel unusable can be done.
+  // Cancellation is possible only if the channel may become unusable.
   signal.emit(asio::cancellation_type::total);
   io.poll();
   EXPECT_FALSE(is_over);
@@ -229,7 +230,7 @@ TEST_F(AsioTest, TerminalCancellationGivesTheBufferBack) {
   signal.emit(asio::cancellation_type::terminal);
   EXPECT_FALSE(is_over);
   run_until(is_over);
-  signal.emit(asio::cancellation_type::terminal);  // Nobody is there any more.
+  signal.emit(asio::cancellation_type::terminal);  // Nothing is left to cancel.
 }
 
 TEST_F(AsioTest, BusyReactorLeavesTurnsToOthers) {
@@ -278,12 +279,12 @@ TEST_F(AsioTest, DestroyedLoopEndsCoroutinesWhereTheyWait) {
   io.run_for(kPatience);  // Nothing is left to do.
   EXPECT_EQ(witness.use_count(), 1);
   EXPECT_EQ(*witness, 0);
-  // The receive is still there, and takes the message.
+  // The receive is still posted, and takes the message.
   EXPECT_TRUE(succeeds(left.send(memory()).wait().result));
   const auto end = std::chrono::steady_clock::now() + kPatience;
   while (right.dropped_messages() == 0 && std::chrono::steady_clock::now() < end) reactor.poll();
   EXPECT_EQ(right.dropped_messages(), 1);
-  // Another one drives the same reactor.
+  // Another AsioReactor drives the same reactor.
   loop.emplace(require(AsioReactor::create(io, reactor)));
   io.restart();
   bool is_sent = false;
@@ -305,7 +306,7 @@ TEST_F(AsioTest, HandlerMayDestroyTheLoop) {
     is_called = true;
   });
   static_cast<void>(left.receive(memory()));
-  io.run_for(kPatience);  // Returns: nobody waits at the reactor any more.
+  io.run_for(kPatience);  // Returns, because nobody waits at the reactor any more.
   EXPECT_TRUE(is_called);
   EXPECT_TRUE(io.stopped());
 }

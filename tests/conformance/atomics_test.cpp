@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: atomics return the old value, change the word as they promise, and are atomic with each
-//       other; reads and atomics need what the connection agreed on.
+// Goal: atomics return the old value, change the word as promised, and are atomic with each other;
+//       reads and atomics need what the connection agreed on.
 // Method: known values; two queue pairs that count up the same word from two threads.
 #include <gtest/gtest.h>
 
@@ -93,7 +93,7 @@ TEST_F(Atomics, TouchOnlyTheirWord) {
   EXPECT_TRUE(all_equal(word.old.bytes().subspan(16), std::byte{0}));
 }
 
-/// Adds 1 `times` times; all old values, in the order of the requests.
+/// Adds 1 `times` times. Returns all old values, in the order of the requests.
 std::vector<std::uint64_t> count_up(Side& side, const ProtectionDomain& domain,
                                     const RemoteAtomic& at, std::uint64_t times) {
   Buffer old = require(domain.allocate(8));

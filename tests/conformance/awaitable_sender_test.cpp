@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: a Pending can be used where senders are: std::execution (P2300) takes every awaitable as
-//       one, so that there are no senders of our own.
-// Method: the concepts of P2300 for awaitables, written down here, for the two promises that it
-//         asks them of: one without await_transform, and one whose await_transform hands on
-//         whatever is awaitable, as with_awaitable_senders does. No library of senders is part of
-//         the tests: none is packaged for Debian.
+// Goal: a Pending works where a sender is expected: std::execution (P2300) accepts every awaitable
+//       as a sender, so the library needs no senders of its own.
+// Method: the concepts of P2300 for awaitables, written down here, for the two promises that P2300
+//         uses: one without await_transform, and one whose await_transform passes on every
+//         awaitable, like with_awaitable_senders. The tests use no sender library, because Debian
+//         packages none.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -59,9 +59,9 @@ using AwaitResult =
 
 // ---- The promises -------------------------------------------------------------------------------
 
-/// env-promise: what an awaitable is asked for without a coroutine.
+/// env-promise: checks an awaitable outside a coroutine.
 struct PlainPromise {};
-/// with_awaitable_senders: what is awaitable already is handed on as it is.
+/// with_awaitable_senders: passes on what is already awaitable.
 struct HandingOnPromise {
   template <class T>
   T&& await_transform(T&& awaitable) noexcept {
@@ -73,14 +73,14 @@ static_assert(IsAwaitable<Pending<Buffer>, PlainPromise>);
 static_assert(IsAwaitable<Pending<Buffer>, HandingOnPromise>);
 static_assert(std::same_as<AwaitResult<Pending<Buffer>, PlainPromise>, Completed<Buffer>>);
 static_assert(std::same_as<AwaitResult<Pending<Buffer>, HandingOnPromise>, Completed<Buffer>>);
-// A sender is moved into what connects it.
+// connect() moves the sender.
 static_assert(std::move_constructible<Pending<Buffer>>);
 static_assert(std::is_nothrow_move_constructible_v<Pending<Buffer>>);
-// Only one that is given away: its result is taken.
+// Only an rvalue is awaitable, because the result is taken.
 static_assert(!IsAwaitable<Pending<Buffer>&, PlainPromise>);
 
 /// What connect() makes of an awaitable: a coroutine that owns it, begins when it is started, and
-/// hands the value to a receiver.
+/// passes the value to a receiver.
 template <class Base>
 class Connected {
  public:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Goal: a deadline, a cancel or a failure ends a channel: everything outstanding comes back, the
-//       cause stays, nothing lands in a buffer afterwards, and the channel can be connected anew.
+//       cause stays, nothing lands in a buffer afterwards, and the channel can be reconnected.
 // Method: operations that cannot finish, because the peer does nothing.
 // Covers: channel/channel_end.cpp
 #include <gtest/gtest.h>
@@ -88,14 +88,14 @@ TEST_F(ChannelEnd, EndedFromOutsideItNamesThatCause) {
   const Error lost{.code = Errc::peer_lost, .operation = "group", .field = "rank", .value = 3};
   auto receiving = right.receive(empty(64));
   right.canceller().end(lost);
-  right.cancel();  // Too late: the first word counts.
+  right.cancel();  // Too late: the first cause counts.
   const auto result = receiving.wait(kPatience).result;
   EXPECT_TRUE(fails_with(result, Errc::peer_lost));
   EXPECT_EQ(result.error().value, 3u);
   EXPECT_EQ(right.cause()->code, Errc::peer_lost);
 }
 
-/// Whose device soon finds out that nobody answers.
+/// Options with which the device soon notices that nobody answers.
 ChannelOptions impatient(std::chrono::nanoseconds news) {
   return {.news_timeout = news,
           .ack_timeout = require(AckTimeout::at_least(1ms)),
@@ -108,7 +108,7 @@ TEST_F(ChannelEnd, WorkThatNobodyAnswersWaitsForTheNewsOfThePeer) {
     const Channel gone = std::move(b);
   }
   std::jthread news([canceller = a.canceller()] {
-    std::this_thread::sleep_for(20ms);  // wait: the device is to be faster, most likely
+    std::this_thread::sleep_for(20ms);  // wait: the device should be faster, most likely
     canceller.end({.code = Errc::peer_lost, .operation = "group", .field = "rank", .value = 5});
   });
   const auto start = Clock::now();
@@ -215,7 +215,7 @@ TEST_F(ChannelEnd, FileDescriptorBecomesReadable) {
 }
 
 TEST_F(ChannelEnd, IdleWaitSleeps) {
-  // The processor time of a wait of 300 ms is a small part of it.
+  // The processor time of a wait of 300 ms is only a small part of it.
   timespec before{};
   timespec after{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &before);

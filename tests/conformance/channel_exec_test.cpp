@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: a program that is started by one with open channels, listeners and busy threads inherits
-//       nothing of them, and neither the parent nor its peers notice when it starts and ends.
+// Goal: a program started by one with open channels, listeners and busy threads inherits none of
+//       them, and neither the parent nor its peers notice when it starts and ends.
 // Method: fork and exec of a shell that lists its own descriptors.
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -25,16 +25,17 @@ std::set<std::string> open_descriptors() {
   return all;
 }
 
-/// What whoever started this program has left open for it.
+/// The descriptors that this program inherited from its own parent.
 const std::set<std::string> kInherited = open_descriptors();
 
 class ChannelExec : public MeetingTest {
  protected:
-  /// Forks, and becomes a shell that says which descriptor it has besides those: 0 for none.
+  /// Forks and executes a shell, which exits with the number of a descriptor that it has besides
+  /// those, or 0.
   [[nodiscard]] static int descriptor_after_exec() {
     std::string allowed = " 0 1 2 ";
     for (const std::string& each : kInherited) allowed += each + " ";
-    // The shell itself has none open for a list that it has expanded.
+    // The shell opens no descriptor for a list that it has already expanded.
     const std::string script = "for fd in /proc/$$/fd/*; do n=${fd##*/}; case '" + allowed +
                                "' in *\" $n \"*) ;; *) [ -e $fd ] && exit $n ;; esac; done; exit 0";
     const int status = status_of_child([&] {
@@ -57,7 +58,7 @@ TEST_F(ChannelExec, ProgramThatIsStartedHasNothingOfTheLibrarys) {
   auto [here, there] = meet_at(listener);
   Channel& left = here.channel;
   Channel& right = there.channel;
-  EXPECT_TRUE(succeeds(left.fd()));  // All descriptors that there are.
+  EXPECT_TRUE(succeeds(left.fd()));  // Creates all descriptors.
   EXPECT_TRUE(succeeds(right.fd()));
   auto [one, two] = require(connect_pair(domain));
   auto waiting = right.receive(empty(64));
@@ -66,13 +67,13 @@ TEST_F(ChannelExec, ProgramThatIsStartedHasNothingOfTheLibrarys) {
     while (!stop.load()) exchange(first, second);
   });
   for (int i = 0; i < 10; ++i) EXPECT_EQ(descriptor_after_exec(), 0);
-  // Before exec, and without it: the child's end is not ours.
+  // A child that ends before exec, or without it, does not end our connection.
   for (int i = 0; i < 10; ++i) in_forked_child([] {});
   stop = true;
   traffic.join();
   EXPECT_FALSE(waiting.ready());
   EXPECT_TRUE(succeeds(left.poll()));
-  EXPECT_TRUE(succeeds(right.poll()));  // Nobody has told of an end.
+  EXPECT_TRUE(succeeds(right.poll()));  // No end was reported.
   EXPECT_TRUE(succeeds(left.send(filled(64, seed)).wait().result));
   EXPECT_TRUE(succeeds(waiting.wait().result));
   exchange(right, left);
@@ -82,7 +83,7 @@ TEST_F(ChannelExec, ProgramThatIsStartedHasNothingOfTheLibrarys) {
   EXPECT_TRUE(succeeds(parting.get()));
 }
 
-/// The child lives on after the parent has closed: it must not keep the connection open either.
+/// The child lives on after the parent has closed. It must not keep the connection open either.
 TEST_F(ChannelExec, ProgramThatLivesOnDoesNotKeepTheConnectionOpen) {
   auto [left, right] = meet();
   int hold[2];

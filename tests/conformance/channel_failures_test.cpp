@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: when work fails, or the channel ends for another reason, everything that is in flight comes
-//       back with the reason, in every form; the cause stays, the next post is refused, and the
-//       channel can be connected anew.
-// Method: each way to fail (failing_work.hpp), and each other end, against each form of operation.
+// Goal: if work fails, or the channel ends for another reason, everything in flight comes back with
+//       the reason, in every form; the cause stays, the next post is refused, and the channel can
+//       be reconnected.
+// Method: each way to fail (failing_work.hpp), and each other end, with each form of operation.
 #include <gtest/gtest.h>
 #include <poll.h>
 
@@ -28,7 +28,7 @@ class ChannelFailure : public FailingWork {
     const Write<1> work = failing_write();
     return left.write(filled(kPiece, seed), work.to, {}, work.options);
   }
-  /// It is over, says why, and takes no more work in any form.
+  /// The channel is over, gives the reason, and accepts no more work in any form.
   void expect_over() {
     ASSERT_TRUE(left.cause());
     EXPECT_TRUE(tells(*left.cause()));
@@ -113,7 +113,7 @@ TEST_P(ChannelFailure, DroppedHandleOfAFailureEndsTheChannelToo) {
 }
 
 TEST_P(ChannelFailure, InsideABatchIsTheBatchsResult) {
-  fail_next();  // Some kinds strike the first of the batch, others the second.
+  fail_next();  // Some kinds hit the first request of the batch, others the second.
   const std::array works{good_write(), failing_write(), good_write()};
   const auto outcome = left.scope([&](Scope& scope) {
     const auto batch = scope.post(std::span<const Write<1>>{works});
@@ -137,7 +137,7 @@ TEST_P(ChannelFailure, WaitAnyAndWaitAllEndWithIt) {
       if (i != first) rest.push_back(operations[i]);
     EXPECT_TRUE(tells(scope.wait_all(rest)));
     for (const Operation each : operations)
-      EXPECT_TRUE(fails_with(scope.wait(each), Errc::stale));  // All of them were taken.
+      EXPECT_TRUE(fails_with(scope.wait(each), Errc::stale));  // All results were taken.
   });
   EXPECT_TRUE(outcome.has_value());
   expect_over();
@@ -192,7 +192,7 @@ INSTANTIATE_TEST_SUITE_P(
                         [](Channel& channel, Buffer) { static_cast<void>(channel.close(5ms)); }}),
     [](const auto& each) { return each.param.name; });
 
-// Nobody receives, and nobody sends: all of it is in flight when the end comes.
+// Nobody receives and nobody sends, so all of it is in flight when the end comes.
 TEST_P(ChannelEnded, GivesEveryFormBackWithTheReason) {
   auto sending = left.send(filled(kPiece, seed));
   auto receiving = left.receive(empty(kPiece));
@@ -237,12 +237,12 @@ TEST_P(ChannelEnded, RefusesTheNextPostInEveryForm) {
     const auto polled = scope.poll(refused);
     ASSERT_TRUE(polled);
     EXPECT_TRUE(fails_with(*polled, Errc::broken));
-    EXPECT_TRUE(fails_with(scope.wait(refused), Errc::stale));  // Taken, as any other.
+    EXPECT_TRUE(fails_with(scope.wait(refused), Errc::stale));  // Taken, like any other result.
     EXPECT_TRUE(fails_with(scope.wait(scope.post(std::span<const Send<1>>{works})), Errc::broken));
     scope.post_detached(Send{piece(0)});
   });
   ASSERT_FALSE(outcome.has_value());
-  ASSERT_EQ(outcome.error().operations.size(), 1u);  // The one that nobody else was told of.
+  ASSERT_EQ(outcome.error().operations.size(), 1u);  // The one that no wait has reported.
   EXPECT_EQ(outcome.error().operations[0].code, Errc::broken);
   if (capabilities().atomics) {
     const SharedRegion word = require(domain.allocate_shared(8, Access::remote_atomic));
@@ -256,7 +256,7 @@ TEST_P(ChannelEnded, TellsItsCauseForEver) {
   for (int i = 0; i < 3; ++i) {
     EXPECT_TRUE(fails_with(left.poll(), GetParam().code));
     EXPECT_TRUE(fails_with(left.finish_sends(), GetParam().code));
-    // Closing once more is no failure; closing what broke is.
+    // Closing again is not a failure, but closing a broken channel is.
     if (GetParam().code == Errc::closed)
       EXPECT_TRUE(succeeds(left.close()));
     else
@@ -291,7 +291,7 @@ class ChannelFaults : public ChannelsAndMemory {
   void SetUp() override {
     if (!on_soft_device()) GTEST_SKIP() << "the device has no fault plans";
   }
-  /// A write in each form, the first of them struck: the errors that were told.
+  /// Writes in each form; the fault hits the first. Returns the errors that were reported.
   [[nodiscard]] std::vector<Error> run_all(soft::FaultPlan plan) {
     std::vector<Error> told;
     const Faults faults{std::move(plan)};
@@ -310,12 +310,12 @@ class ChannelFaults : public ChannelsAndMemory {
   }
   void expect_device_lost(soft::FaultPlan plan) {
     const auto told = run_all(std::move(plan));
-    // The device tells of it at a time of its own.
+    // The device reports it at an arbitrary time.
     ASSERT_TRUE(eventually([&] { return !left.poll(); }));
-    // Whether its event was seen first, or the work that it gave back.
+    // Depends on whether the event or the returned work was seen first.
     const Error cause = *left.cause();
     EXPECT_TRUE(cause == Errc::device_failed || cause == Errc::work_failed) << to_string(cause);
-    // What was in flight tells the cause; a post that finds no device any more is refused.
+    // Work in flight reports the cause. A post that no longer finds a device is refused.
     for (const Error& each : told)
       EXPECT_TRUE(each == cause.code || each == Errc::driver || each == Errc::broken)
           << to_string(each);

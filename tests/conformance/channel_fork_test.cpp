@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: in a forked child every use of a channel is `forked`, at once, and the parent's channel
-// does not notice.
+// Goal: in a forked child, every use of a channel fails with `forked` at once, and the parent's
+//       channel is not affected.
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <unistd.h>
@@ -40,7 +40,7 @@ TEST_F(ChannelFork, EveryUseInTheChildIsForked) {
     left.cancel();
     EXPECT_TRUE(fails_with(left.close(), Errc::forked));
     EXPECT_TRUE(fails_with(std::move(prepared).connect(prepared.endpoint()), Errc::forked));
-    const Channel gone = std::move(left);  // And is destroyed here.
+    const Channel gone = std::move(left);  // Destroyed here.
   });
   EXPECT_FALSE(left.cause());
   pollfd source{.fd = fd, .events = POLLIN, .revents = 0};

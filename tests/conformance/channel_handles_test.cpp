@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: handles, time limits, depths and lengths at their edges: every result is told once, a limit
-//       is a limit, a place that is free is usable, and no order of use loses anything.
+// Goal: handles, time limits, depths and lengths at their edges: every result is reported once,
+//       limits hold, a free place is usable, and no order of use loses anything.
 // Method: programs that nobody would write on purpose.
 #include <gtest/gtest.h>
 
@@ -30,7 +30,7 @@ TEST_F(ChannelHandles, PendingIsReadyWhenItsResultIsThereAndTellsItOnce) {
   for (int i = 0; i < 100; ++i) EXPECT_FALSE(receiving.ready());
   auto sending = left.send(filled(kPiece, seed));
   EXPECT_TRUE(eventually([&] { return receiving.ready(); }));
-  EXPECT_TRUE(receiving.ready());  // Asking takes nothing.
+  EXPECT_TRUE(receiving.ready());  // Asking does not take the result.
   auto [buffer, result] = receiving.wait(0ns);
   ASSERT_TRUE(succeeds(result));
   EXPECT_TRUE(holds(buffer.bytes(), seed));
@@ -90,7 +90,7 @@ TEST_F(ChannelHandles, WaitAnyFindsARefusedOneAtOnce) {
   ASSERT_FALSE(outcome.has_value());
   ASSERT_EQ(outcome.error().operations.size(), 1u);
   EXPECT_EQ(outcome.error().operations[0].code, Errc::limit_exceeded);
-  EXPECT_FALSE(left.cause());  // What was never posted breaks nothing.
+  EXPECT_FALSE(left.cause());  // A post that was refused breaks nothing.
   exchange(left, right);
 }
 
@@ -121,7 +121,7 @@ TEST_F(ChannelHandles, InnerScopeMayTakeAResultOfTheOuterOne) {
       EXPECT_TRUE(succeeds(scope.wait(outside)));
     });
     EXPECT_TRUE(inner.has_value());
-    EXPECT_EQ(std::memcmp(sink.data(), source.data(), 2 * kPiece), 0);  // It waited for its own.
+    EXPECT_EQ(std::memcmp(sink.data(), source.data(), 2 * kPiece), 0);  // It has waited.
     EXPECT_TRUE(fails_with(outer.wait(outside), Errc::stale));
   });
   EXPECT_TRUE(outcome.has_value());
@@ -310,7 +310,7 @@ TEST_F(ChannelHandles, EmptyMessagesArriveInEveryForm) {
   for (auto& each : receiving) EXPECT_EQ(require(each.wait().result).byte_count(), 0u);
   EXPECT_TRUE(succeeds(left.write(from.gather(std::span{source}.first(0)), window.remote())));
   EXPECT_TRUE(succeeds(left.read(into.scatter(std::span{sink}.first(0)), window.remote())));
-  // And into nothing.
+  // And into no memory.
   auto nowhere = right.receive(empty(8), {.offset = 0, .length = 0});
   EXPECT_TRUE(succeeds(left.run(Send{})));
   EXPECT_EQ(require(nowhere.wait().result).byte_count(), 0u);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: what strangers lost in silence, on a device: refused posts, dropped messages, wake-ups.
+// Goal: nothing is lost silently on a device: refused posts, dropped messages, wake-ups.
 #include <gtest/gtest.h>
 #include <poll.h>
 
@@ -30,7 +30,7 @@ TEST_F(ChannelLosses, FivePostsIntoAQueueOfTwoAreNoSuccess) {
     for (int i = 0; i < 5; ++i) static_cast<void>(scope.post(Send{message.gather()}));
   });
   ASSERT_FALSE(outcome.has_value());
-  // How many the device has taken back meanwhile is its own affair.
+  // How many requests the device has returned meanwhile may vary.
   EXPECT_GE(outcome.error().operations.size(), 1u);
   EXPECT_LE(outcome.error().operations.size(), 3u);
   for (const ScopeFailure& each : outcome.error().operations)
@@ -55,7 +55,7 @@ TEST_F(ChannelLosses, MessageIntoADroppedReceiveIsCounted) {
   EXPECT_EQ(right.dropped_messages(), 1u);
 }
 
-/// A message comes while the handler of another one is inside a blocking call.
+/// A message arrives while the handler of another message is in a blocking call.
 TEST_F(ChannelLosses, MessageThatComesDuringABlockingCallWakesTheEventLoop) {
   if (reactor) GTEST_SKIP() << "the Reactor has one descriptor for all";
   auto first = right.receive(empty(kPiece));
@@ -72,7 +72,7 @@ TEST_F(ChannelLosses, MessageThatComesDuringABlockingCallWakesTheEventLoop) {
     Buffer answer = empty(kPiece);
     EXPECT_TRUE(succeeds(left.receive(answer.scatter())));
   });
-  // The answer waits for the peer's receive, which comes after its second message.
+  // The answer waits for the peer's receive, which is posted after its second message.
   EXPECT_TRUE(succeeds(right.send(buffer.gather())));
   peer.join();
   EXPECT_TRUE(is_readable(fd, 10'000));

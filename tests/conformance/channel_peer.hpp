@@ -11,14 +11,14 @@ namespace verbatim::test {
 
 inline constexpr std::size_t kPeerMessage = 4096;
 
-/// What both sides use: a peer that died is noticed soon.
+/// The options of both sides; a peer that died is noticed soon.
 [[nodiscard]] ChannelOptions peer_options();
 
-/// Both sides call it: exchanges endpoints, connects, and waits for the other.
+/// Both sides call this: it exchanges endpoints, connects, and waits for the other side.
 [[nodiscard]] Channel join_channel(Link& link, PreparedChannel prepared);
 
 /// The child's part. "stream": sends and receives until it is killed. "answer": sends one message
-/// back as it came. "idle": connects, and does nothing until it is killed.
+/// back unchanged. "idle": connects, and does nothing until it is killed.
 [[nodiscard]] int play_channel_peer(std::uint16_t port, const std::string& part);
 
 }  // namespace verbatim::test

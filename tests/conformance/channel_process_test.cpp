@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: who talks to a process that is killed gets every buffer back, with an error, in bounded
-//       time, and can connect the same channel to a new process.
+// Goal: a channel to a process that is killed returns every buffer, with an error, in bounded time,
+//       and can be connected to a new process.
 // Method: a child that streams both ways is killed with SIGKILL while messages are on their way;
 //         the survivor recycles its channel and meets a second child, three times.
 #include <gtest/gtest.h>
@@ -38,7 +38,7 @@ namespace {
 
 constexpr std::size_t kInFlight = 8;
 
-/// Messages both ways, as many as fit; stops at the first failure.
+/// Streams messages both ways, as many as fit. Stops at the first failure.
 class Stream {
  public:
   Stream(Channel& channel, const ProtectionDomain& domain) : channel_(channel) {
@@ -47,12 +47,12 @@ class Stream {
       sending_.push_back(channel_.send(require(domain.allocate(kPeerMessage))));
     }
   }
-  /// One message each way. False: it failed.
+  /// One message each way. Returns false if it failed.
   [[nodiscard]] bool step() {
     return turn(receiving_, [&](Buffer b) { return channel_.receive(std::move(b)); }) &&
            turn(sending_, [&](Buffer b) { return channel_.send(std::move(b)); });
   }
-  /// Takes every result; how many operations there were, and how many buffers came back.
+  /// Takes every result. Returns how many operations there were, and how many buffers came back.
   [[nodiscard]] std::pair<std::size_t, std::size_t> end() {
     std::pair<std::size_t, std::size_t> counts{0, 0};
     for (auto* queue : {&receiving_, &sending_})

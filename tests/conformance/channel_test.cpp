@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: blocking, owned and scoped operations of a channel move the right bytes, give every buffer
-//       and every result back, and refuse what does not fit.
+// Goal: blocking, owned and scoped operations of a channel move the right bytes, return every
+//       buffer and every result, and refuse what does not fit.
 // Method: two channels of this process, connected; each operation in each of its forms.
 // Covers: channel/channel.cpp
 #include "verbatim/channel/channel.hpp"
@@ -219,7 +219,7 @@ TEST_F(ChannelTest, RefusedPostGivesTheBufferBackAtOnce) {
 TEST_F(ChannelTest, WaitingTwiceIsStale) {
   auto receiving = right.receive(empty(8));
   auto sent = left.send(filled(8, seed));
-  auto& sending = sent;  // Or clang would not let it be used again.
+  auto& sending = sent;  // Otherwise clang would not let it be used again.
   EXPECT_TRUE(succeeds(sending.wait().result));
   EXPECT_TRUE(fails_with(sending.wait().result, Errc::stale));
   EXPECT_TRUE(succeeds(receiving.wait().result));
@@ -309,7 +309,7 @@ TEST_F(ScopeTest, ThrowingClosureIsFinishedFirst) {
 
 TEST_F(ScopeTest, ErrorOfTheClosureAndFailedOperationsBothCount) {
   const auto outcome = left.scope([&](Scope& scope) -> Result<void> {
-    // A key that the peer never gave out: the peer refuses it.
+    // The peer never published this key, and refuses it.
     RemoteMemoryRegion nowhere{.address = 4096, .length = 64, .key = RemoteKey{0x7fffff01}};
     static_cast<void>(scope.post(Write{piece(0), nowhere}));
     static_cast<void>(scope.post(Send{piece(1)}));

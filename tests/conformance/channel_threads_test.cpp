@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: a channel may go from thread to thread, and may be cancelled from any thread at any time:
-//       while its thread waits, posts or closes, and after it is gone.
-// Method: threads that do so, with barriers and no sleeping; ThreadSanitizer looks on in its lane.
+// Goal: a channel may move from thread to thread, and any thread may cancel it at any time: while
+//       its thread waits, posts or closes, and after it is gone.
+// Method: threads that do so, with barriers and without sleeping; the lane for ThreadSanitizer runs
+//         this, too.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -42,7 +43,7 @@ TEST_F(ChannelThreads, ChannelAndHandlesGoFromThreadToThread) {
   };
   Cargo cargo{std::move(pair.first), std::move(pair.second), {}, {}};
   for (std::uint64_t i = 0; i < 20; ++i) {
-    // Each thread finishes what the one before began, and begins anew.
+    // Each thread finishes what the one before began, and begins a new operation.
     std::promise<Cargo> promise;
     std::thread worker([&, taken = std::move(cargo)]() mutable {
       if (taken.receiving) {
@@ -126,7 +127,7 @@ TEST_F(ChannelThreads, CancelEndsAScopeOfDetachedPosts) {
     together.arrive_and_wait();
     canceller.cancel();
   });
-  // Nobody receives: the queue is full soon, and the post waits for room.
+  // Nobody receives, so the queue soon fills up, and the post waits for room.
   const auto outcome = posting.scope([&](Scope& scope) {
     together.arrive_and_wait();
     while (!posting.cause()) scope.post_detached(Send{source.gather()});

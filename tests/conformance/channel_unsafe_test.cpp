@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: every kind of work can be posted without a scope, on borrowed memory, and does its work.
-// Method: one of each, with its data; then as many as the queues hold, waited for in any order.
+// Goal: every kind of work can be posted without a scope, on borrowed memory, and works.
+// Method: one of each kind, with its data; then as many as the queues hold, waited for in any
+//         order.
 #include <gtest/gtest.h>
 
 #include <algorithm>

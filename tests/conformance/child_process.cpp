@@ -72,7 +72,7 @@ Child start_child(std::vector<std::string> role) {
 }
 
 ChildResult run_to_end(Child child) {
-  // The pipe ends when the child does; what it prints in between fits the pipe or is read here.
+  // The pipe ends when the child does. What the child prints fits into the pipe or is read here.
   std::string printed;
   const auto deadline = std::chrono::steady_clock::now() + kPatience;
   for (;;) {
@@ -95,7 +95,7 @@ ChildResult run_to_end(Child child) {
 
 namespace {
 
-/// The limit does not bind who has this capability.
+/// The limit does not apply to a process with this capability.
 bool drop_lock_capability() {
   __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
   __user_cap_data_struct sets[_LINUX_CAPABILITY_U32S_3] = {};
@@ -129,7 +129,7 @@ int exceed_memlock() {
 }  // namespace
 
 int run_child(const std::vector<std::string>& role) {
-  prctl(PR_SET_PDEATHSIG, SIGKILL);  // A parent that crashed must not leave us behind.
+  prctl(PR_SET_PDEATHSIG, SIGKILL);  // We must not outlive a parent that crashed.
   try {
     if (role[0] == "memlock") return exceed_memlock();
     if (role[0] == "peer" && role.size() == 3)

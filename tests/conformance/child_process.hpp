@@ -2,7 +2,8 @@
 #pragma once
 /// \file A second process: this program again, executed with `--child ROLE ...`.
 ///
-/// Executed, not merely forked: the peer of a real application shares nothing with it.
+/// It is executed and not merely forked, because the peer of a real application shares nothing with
+/// it.
 #include <sys/types.h>
 
 #include <string>
@@ -10,10 +11,10 @@
 
 namespace verbatim::test {
 
-/// The child's way to say "cannot be tried here"; its output says why.
+/// The exit status of a child that cannot run here; its output gives the reason.
 inline constexpr int kChildCannot = 77;
 
-/// Kills and collects the process if nobody waited for it.
+/// Kills and reaps the process if nobody has waited for it.
 class Child {
  public:
   Child(pid_t pid, int output) noexcept : pid_(pid), output_(output) {}
@@ -21,13 +22,14 @@ class Child {
   Child& operator=(Child&&) = delete;
   ~Child();
 
-  /// With SIGKILL: no destructor runs, no goodbye is sent. Returns when the process is gone.
+  /// Kills with SIGKILL: no destructor runs, and no goodbye is sent. Returns when the process is
+  /// gone.
   void kill();
 
  private:
   friend struct ChildResult run_to_end(Child child);
   pid_t pid_;
-  int output_;  ///< The reading end of a pipe: all that the child prints.
+  int output_;  ///< The reading end of a pipe with the child's output.
 };
 
 struct ChildResult {
@@ -36,7 +38,7 @@ struct ChildResult {
 };
 
 [[nodiscard]] Child start_child(std::vector<std::string> role);
-/// Waits, with a bound.
+/// Waits with a time limit.
 [[nodiscard]] ChildResult run_to_end(Child child);
 
 /// In the child: plays the role and returns the exit status.

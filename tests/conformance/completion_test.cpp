@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: completions reach whoever polls or sleeps, whichever way queues are shared; no wake-up is
-//       lost; nothing hangs.
+// Goal: completions reach every thread that polls or sleeps, however queues are shared; no wake-up
+//       is lost; nothing hangs.
 // Method: shared completion queues; threads that sleep for every message of a long ping-pong.
 // Covers: soft/completion_channel.cpp, soft/completion_queue.cpp, soft/own_ring.cpp
 #include <gtest/gtest.h>
@@ -33,7 +33,7 @@ TEST(SharedCompletionQueue, ServesTwoQueuePairs) {
     second.local.post(send_immediate(2), id);
     first.local.post(send_immediate(1), id);
   }
-  // Between the two there is no order; each keeps its own.
+  // The two have no order between them, but each keeps its own order.
   std::map<QpNumber, std::vector<Completion>> found;
   for (const Completion& each : poll_many(shared, 8)) found[each.queue_pair()].push_back(each);
   EXPECT_TRUE(succeeded_in_order(found[first.remote.queue_pair.number()], 0));
@@ -104,7 +104,7 @@ TEST(Wait, WakesUp) {
     require(pair.remote.receives.wait(found, kPatience));
     return found[0].immediate();
   });
-  // Most likely it sleeps by now; whether it does or not, it must see the message.
+  // Most likely it sleeps by now. In either case it must see the message.
   EXPECT_EQ(sleeper.wait_for(milliseconds{50}), std::future_status::timeout);
   pair.local.post(send_immediate(77), 2);
   EXPECT_EQ(sleeper.get(), 77u);
@@ -226,8 +226,8 @@ TEST(CompletionChannel, RaisesOneEventPerArming) {
   EXPECT_TRUE(succeeded_in_order(poll_many(queue, 3), 0));
 }
 
-// Destroying a queue waits until its events are acknowledged. The watchdog of the suite ends a
-// test that hangs.
+// Destroying a queue waits until its events are acknowledged. The watchdog of the suite ends a test
+// that hangs.
 TEST(CompletionQueue, WithAnUnreadEventCanBeDestroyed) {
   for (int round = 0; round < 5; ++round) {
     ConnectedPair pair{{.channels = true}};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: what an endpoint says survives the way to the peer, two sound endpoints connect, and two
-//       that cannot talk are told why, at no harm.
+// Goal: an endpoint survives the way to the peer, two valid endpoints connect, and two that cannot
+//       talk get the reason and come to no harm.
 // Method: carry endpoints as bytes and as JSON; change one field at a time.
 #include <gtest/gtest.h>
 
@@ -171,7 +171,7 @@ TEST(Connect, WorksWithEveryRouteOption) {
     options.route.port = require(options.domain.get().context().first_active_port()).number;
   }}};
   exchange(pair);
-  // The kernel chooses some of these for its own devices; soft0 says what it was given.
+  // The kernel chooses some of these for its own devices. soft0 returns what it was given.
   if (pair.context.transport() != Transport::soft) return;
   for (const Side* side : {&pair.local, &pair.remote}) {
     ibv_qp_attr attributes{};
@@ -183,7 +183,7 @@ TEST(Connect, WorksWithEveryRouteOption) {
     EXPECT_EQ(route.port_num, require(pair.context.first_active_port()).number);
     EXPECT_EQ(route.sl, 3);
     EXPECT_EQ(route.is_global != 0, side->queue_pair.agreement().path.global);
-    if (route.is_global == 0) continue;  // No header that would hold the rest.
+    if (route.is_global == 0) continue;  // No header to hold the rest.
     EXPECT_EQ(route.grh.traffic_class, 0x20);
     EXPECT_EQ(route.grh.flow_label, 0xabcdeu);
     EXPECT_EQ(route.grh.hop_limit, 1);

@@ -2,8 +2,8 @@
 #pragma once
 /// \file Two channels of this process, connected to each other, and memory for them.
 ///
-/// With VERBATIM_TEST_ON_REACTOR they are channels of one Reactor, which nobody runs: every call
-/// has to do all the same what it does on a channel of its own.
+/// With VERBATIM_TEST_ON_REACTOR they are channels of one Reactor that nobody runs. Every call must
+/// still do the same as on a channel with its own queue.
 #include <gtest/gtest.h>
 
 #include <cstddef>
@@ -61,7 +61,7 @@ class ConnectedChannels : public testing::Test {
     Channel one = require(std::move(a).connect(second));
     return {std::move(one), require(std::move(b).connect(first))};
   }
-  /// One message; whether it arrived as it was sent.
+  /// Sends one message, and checks that it arrives unchanged.
   void exchange(Channel& sender, Channel& receiver) {
     auto receiving = receiver.receive(empty(kPiece));
     EXPECT_TRUE(succeeds(sender.send(filled(kPiece, seed)).wait().result));
@@ -80,7 +80,7 @@ class ConnectedChannels : public testing::Test {
   Channel& right = pair.second;
 };
 
-/// And borrowed memory, for blocking calls and scopes, in pieces.
+/// Adds borrowed memory, in pieces, for blocking calls and scopes.
 class ChannelsAndMemory : public ConnectedChannels {
  protected:
   explicit ChannelsAndMemory(const ChannelOptions& options = {}) : ConnectedChannels(options) {
@@ -93,7 +93,7 @@ class ChannelsAndMemory : public ConnectedChannels {
   [[nodiscard]] ScatterElement place(std::size_t index) {
     return into.scatter(std::span{sink}.subspan(index * kPiece, kPiece));
   }
-  /// What came into a place.
+  /// The content of a place.
   [[nodiscard]] std::span<const std::byte> came(std::size_t index) const {
     return std::span{sink}.subspan(index * kPiece, kPiece);
   }

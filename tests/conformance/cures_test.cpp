@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: six weaknesses of the system that this one follows are cured: C1 waits without end, C2
+// Goal: six weaknesses of the system that this library follows are fixed: C1 waits have no end, C2
 //       handles that outlive the queue pair spin, C3 a failure halfway hangs, D1 the completion
 //       queue can overrun, D2 a full queue looks like lack of memory, H1 memory can be freed while
 //       it is registered and in use.
@@ -49,7 +49,7 @@ TEST_F(Cures, C1_ReceiveThatNeverMatchesEndsEverywhere) {
       right().scope([&](Scope& scope) { static_cast<void>(scope.post(Receive{sink.scatter()})); });
   ASSERT_FALSE(outcome.has_value());
   EXPECT_EQ(outcome.error().operations[0].code, Errc::timed_out);
-  // on the way of an error,
+  // while an error is returned,
   connect(short_ones);
   const auto failed = right().scope([&](Scope& scope) -> Result<void> {
     static_cast<void>(scope.post(Receive{sink.scatter()}));
@@ -57,7 +57,7 @@ TEST_F(Cures, C1_ReceiveThatNeverMatchesEndsEverywhere) {
   });
   ASSERT_FALSE(failed.has_value());
   EXPECT_EQ(failed.error().closure->code, Errc::malformed);
-  // while an exception flies,
+  // while an exception propagates,
   connect(short_ones);
   EXPECT_THROW(static_cast<void>(right().scope([&](Scope& scope) {
                  static_cast<void>(scope.post(Receive{sink.scatter()}));
@@ -80,7 +80,7 @@ TEST_F(Cures, C2_HandleOutlivesTheChannelAndGivesItsBufferBack) {
   auto unreceived = left().receive(empty());
   auto sending = left().send(empty());
   {
-    const Channel gone = std::move(left());  // First who sends.
+    const Channel gone = std::move(left());  // The sender goes first.
   }
   pair.reset();  // Now both queue pairs are destroyed.
   const auto start = Clock::now();
@@ -130,7 +130,7 @@ TEST_F(Cures, D1_CompletionQueueHoldsAllThatTheQueuesCan) {
   for (std::uint32_t i = 0; i < kMany; ++i) all.push_back(left().receive(empty(8)));
   for (std::uint32_t i = 0; i < kMany; ++i) all.push_back(right().send(empty(8)));
   for (const auto& each : all) ASSERT_TRUE(each.posted());
-  // Nobody polled so far; both queues of each side complete.
+  // Nobody has polled so far, and both queues of each side complete.
   for (auto& each : all) ASSERT_TRUE(succeeds(each.wait().result));
   EXPECT_FALSE(left().cause());
   EXPECT_FALSE(right().cause());
@@ -161,7 +161,8 @@ TEST_F(Cures, D2_FullQueueIsToldFromTooManyElements) {
 }
 
 TEST_F(Cures, H1_MemoryOfAnOperationCannotBeFreedUnderIt) {
-  // Owned: who drops the handle, and allocates again, does not get the memory that is in use.
+  // Owned memory: if the program drops the handle and allocates again, it does not get the memory
+  // that is in use.
   const std::byte* where = nullptr;
   {
     Buffer sink = empty(4096);
@@ -181,7 +182,8 @@ TEST_F(Cures, H1_MemoryOfAnOperationCannotBeFreedUnderIt) {
     return right().free_receives() == 127;
   }));
   for (Buffer& each : others) EXPECT_TRUE(all_equal(each.bytes(), std::byte{}));
-  // Borrowed: the scope does not return before the device is done, whatever the closure does.
+  // Borrowed memory: the scope does not return before the device is done, whatever the closure
+  // does.
   std::vector<std::byte> borrowed(64);
   const MemoryRegion region = require(domain.register_local(borrowed));
   auto sending = left().send(empty(64));

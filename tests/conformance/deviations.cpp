@@ -13,7 +13,7 @@ namespace verbatim::test {
 
 namespace {
 
-// rxe is the kernel's Soft-RoCE. Each row is what it was seen to do; the reasons are our reading.
+// rxe is the kernel's Soft-RoCE. Each row was observed; the reasons are our interpretation.
 constexpr std::array kDeviations{
     Deviation{"LostPeer.EndsAlsoSevenRetries", "rxe*", "6.1.*", "the device still tries",
               "rxe takes 7 acknowledgement retries for \"without end\", as it is for RNR retries"},
@@ -61,7 +61,7 @@ bool matches(const char* pattern, const std::string& text) {
   return fnmatch(pattern, text.c_str(), 0) == 0;
 }
 
-/// Takes the failures of a listed test away from GoogleTest, and judges them at its end.
+/// Intercepts the failures of a listed test, and judges them at its end.
 class DeviationListener : public testing::EmptyTestEventListener {
  public:
   DeviationListener(std::string device, std::string kernel)
@@ -79,7 +79,7 @@ class DeviationListener : public testing::EmptyTestEventListener {
                          &*parts_);
   }
 
-  // Called before the printer's, so what is added here is part of the test's result.
+  // Called before the printer's OnTestEnd, so what is added here becomes part of the test's result.
   void OnTestEnd(const testing::TestInfo&) override {
     if (row_ == nullptr) return;
     const Deviation& row = *std::exchange(row_, nullptr);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file Where a device is known not to do what the specification promises.
+/// \file The cases in which a device is known not to do what the specification promises.
 ///
-/// A listed test still runs there, and must still fail, with the symptom that the table gives;
-/// it is then reported as skipped, with the reason. One that passes, or fails otherwise, fails
-/// the run: the table is stale. Every device runs the same list of tests.
+/// A listed test still runs there, and must still fail, with the symptom in the table. It is then
+/// reported as skipped, with the reason. If it passes, or fails otherwise, the run fails, because
+/// the table is stale. Every device runs the same list of tests.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -13,7 +13,7 @@
 
 namespace verbatim::test {
 
-/// The patterns are those of a shell (fnmatch).
+/// The patterns are shell patterns (fnmatch).
 struct Deviation {
   const char* test;     ///< Pattern of "Suite.Name".
   const char* device;   ///< Pattern of the device's name.
@@ -28,7 +28,7 @@ struct Deviation {
 [[nodiscard]] std::unique_ptr<testing::TestEventListener> make_deviation_listener(
     std::string device, std::string kernel);
 
-/// Rows whose test does not exist, one per line; empty if the table is sound.
+/// Rows whose test does not exist, one per line; empty if the table is valid.
 [[nodiscard]] std::string rows_without_test();
 
 }  // namespace verbatim::test

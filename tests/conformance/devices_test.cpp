@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: the device can be found, opened and asked about itself, and what it says makes sense.
+// Goal: the device can be found, opened and queried, and its answers make sense.
 // Method: compare independent sources (the list, the open device, sysfs) with each other.
 // Covers: soft/device.cpp
 #include <gtest/gtest.h>

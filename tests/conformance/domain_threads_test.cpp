@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: what is made from one domain may come and go in different threads at the same time: Buffers
-//       in one, queue pairs and channels in another, traffic in a third.
-// Method: threads that share the domain and nothing else, for many rounds; the sanitizers look on
-// in
-//         their lanes.
+// Goal: objects of one domain may be created and destroyed in different threads at the same time:
+//       Buffers in one, queue pairs and channels in another, traffic in a third.
+// Method: threads that share the domain and nothing else, for many rounds; the lanes of the
+//         sanitizers run this, too.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -20,7 +19,7 @@ namespace {
 
 class DomainThreads : public testing::Test {
  protected:
-  /// Runs all at once; each is called so often with its round.
+  /// Runs all parts at once; each is called this many times with its round.
   static void run(unsigned rounds, const std::vector<std::function<void(unsigned)>>& parts) {
     std::atomic<unsigned> failed{0};
     std::vector<std::jthread> threads;
@@ -75,7 +74,7 @@ TEST_F(DomainThreads, ChannelsWithWorkEndBesideOthers) {
     exchange_once(pair.first, pair.second, i);
     auto receiving = pair.second.receive(require(domain.allocate(64)));
     if (i % 2 == 0) pair.first.cancel();
-    // Both end, and then their work does.
+    // Both end, and their work ends with them.
   };
   const auto buffers = [&](unsigned) {
     for (int i = 0; i < 10; ++i) static_cast<void>(require(domain.allocate(4096)));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: every face of a channel takes one element, several, and none, and posts many receives at
-//       once.
+// Goal: every interface of a channel takes one element, several, and none, and posts many receives
+//       at once.
 // Method: two connected channels; each operation with each kind of list.
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@ namespace {
 
 class ElementLists : public ChannelsAndMemory {
  protected:
-  /// Pieces 0 and 1 of the source lie in the sink, from the place of this number on.
+  /// Whether pieces 0 and 1 of the source are in the sink, from place `at` on.
   [[nodiscard]] testing::AssertionResult arrived(std::size_t at = 0) const {
     if (std::ranges::equal(std::span{source}.first(2 * kPiece),
                            std::span{sink}.subspan(at * kPiece, 2 * kPiece)))
@@ -46,7 +46,7 @@ TEST_F(ElementLists, BlockingSendTakesEachKind) {
 }
 
 TEST_F(ElementLists, BlockingReceiveTakesEachKind) {
-  // All posted first by the other side: a blocking receive finds its message there.
+  // The other side posts all of them first, so a blocking receive finds its message there.
   const auto once = [&](auto&& elements) {
     std::ranges::fill(sink, std::byte{});
     auto sending = left.send(filled(2 * kPiece, seed));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: what goes wrong at run time ends in the status that the specification gives it, on the
+// Goal: what goes wrong at run time ends with the status that the specification defines, on the
 //       side that the specification names; nothing is written that should not be.
-// Method: one mistake per test, made by one side; both sides' completions are looked at.
+// Method: one mistake per test, made by one side; checks the completions of both sides.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -21,7 +21,7 @@ using std::chrono::milliseconds;
 
 constexpr AccessFlags kReadWrite = Access::remote_read | Access::remote_write;
 
-/// Whether the status is one of those that the specification allows here.
+/// Whether the status is one that the specification allows here.
 testing::AssertionResult failed_with(const Completion& found,
                                      std::initializer_list<WorkStatus> allowed) {
   if (std::ranges::count(allowed, found.status()) > 0) return testing::AssertionSuccess();
@@ -35,8 +35,7 @@ testing::AssertionResult is_broken(const QueuePair& queue_pair) {
   return testing::AssertionFailure() << "the queue pair is not in the error state";
 }
 
-// ---- The receiver is not ready
-// -------------------------------------------------------------------
+// ---- The receiver is not ready ------------------------------------------------------------------
 
 TEST(ReceiverNotReady, EndsTheRetriesWhenTheyAreLimited) {
   ConnectedPair pair{{.local = [](QueuePairOptions& options) {
@@ -80,10 +79,9 @@ TEST(ReceiverNotReady, HoldsUpAWriteWithImmediateOnly) {
   EXPECT_TRUE(succeeded(poll_one(pair.remote.receives)));
 }
 
-// ---- The peer does not answer
-// --------------------------------------------------------------------
+// ---- The peer does not answer -------------------------------------------------------------------
 
-/// What becomes of a send to a queue pair that is gone; nothing if nothing does.
+/// The status of a send to a queue pair that is gone, or nothing if it does not complete.
 std::optional<WorkStatus> send_to_nobody(unsigned retries) {
   ConnectedPair pair{{.both = [retries](QueuePairOptions& options) {
     options.ack_timeout = require(AckTimeout::at_least(milliseconds{8}));
@@ -94,7 +92,7 @@ std::optional<WorkStatus> send_to_nobody(unsigned retries) {
   }
   Buffer source = require(pair.domain.allocate(100));
   pair.local.post(Send{source.gather()}, 1);
-  // A device may wait four times as long as it was told, eight times: a quarter of a second.
+  // A device may wait four times as long as requested, eight times: a quarter of a second.
   const auto failed = poll_within(pair.local.sends, std::chrono::seconds{5});
   if (!failed) return std::nullopt;
   EXPECT_TRUE(is_broken(pair.local.queue_pair));
@@ -106,14 +104,15 @@ TEST(LostPeer, EndsTheRetries) {
   EXPECT_EQ(send_to_nobody(2), WorkStatus::retry_exceeded);
 }
 
-// Seven is a count here. Only in the other counter, for "receiver not ready", is it "for ever".
+// Here seven is a count. Only in the other counter, for "receiver not ready", does it mean "for
+// ever".
 TEST(LostPeer, EndsAlsoSevenRetries) {
   const auto status = send_to_nobody(7);
   ASSERT_TRUE(status) << "the device still tries";
   EXPECT_EQ(*status, WorkStatus::retry_exceeded);
 }
 
-// ---- Lengths
+// ---- Lengths ------------------------------------------------------------------------------------
 
 TEST(Receive, TooSmallForTheMessageFailsOnBothSides) {
   ConnectedPair pair;
@@ -138,7 +137,7 @@ TEST(Receive, TooSmallForALongMessageIsNotOverrun) {
   pair.local.post(Send{source.gather()}, 2);
   EXPECT_FALSE(poll_one(pair.remote.receives).ok());
   EXPECT_FALSE(poll_one(pair.local.sends).ok());
-  // Whatever was written lies inside the pieces: the guards are checked with any content.
+  // Whatever was written lies inside the pieces. The guards are checked with any content.
   sink.fill(1);
   EXPECT_TRUE(sink.holds(1));
 }
@@ -158,17 +157,16 @@ TEST(RemoteBounds, AreCheckedBeforeThePost) {
   exchange(pair);
 }
 
-// ---- Access to remote memory
-// ---------------------------------------------------------------------
+// ---- Access to remote memory --------------------------------------------------------------------
 
 struct Denial {
   const char* name;
-  bool read;             ///< A read, else a write.
+  bool read;             ///< Otherwise a write.
   AccessFlags region;    ///< What the memory allows.
   AccessFlags peer;      ///< What the peer's queue pair allows.
-  std::int64_t address;  ///< How far the descriptor lies about it, in bytes.
-  std::uint64_t length;  ///< What the descriptor says.
-  std::uint32_t key;     ///< What the key is off by.
+  std::int64_t address;  ///< How far the descriptor's address is off, in bytes.
+  std::uint64_t length;  ///< The length in the descriptor.
+  std::uint32_t key;     ///< How much the key is off.
 };
 void PrintTo(const Denial& denial, std::ostream* out) { *out << denial.name; }
 std::string denial_name(const testing::TestParamInfo<Denial>& test) { return test.param.name; }
@@ -180,7 +178,7 @@ TEST_P(RemoteAccess, IsDenied) {
   ConnectedPair pair{{.remote = [&](QueuePairOptions& options) { options.access = denial.peer; }}};
   Buffer memory = require(pair.domain.allocate(256));
   std::ranges::fill(memory.bytes(), std::byte{1});
-  // Only the middle is registered: a device that does not check finds memory all around it.
+  // Only the middle is registered, so a device that does not check finds memory on both sides.
   std::vector<std::byte> exposed(3 * 4096, std::byte{2});
   const MemoryRegion region = require(pair.domain.register_custom(
       std::span{exposed}.subspan(4096, 4096), denial.region | Access::local_write));
@@ -194,7 +192,7 @@ TEST_P(RemoteAccess, IsDenied) {
     pair.local.post(Write{memory.gather(), lie}, 1);
   }
   const Completion failed = poll_one(pair.local.sends);
-  // A queue pair that does not take the operation at all may call the request itself invalid.
+  // A queue pair that does not allow the operation at all may call the request itself invalid.
   const bool by_queue_pair = denial.peer != kReadWrite;
   EXPECT_TRUE(failed_with(failed, by_queue_pair
                                       ? std::initializer_list{WorkStatus::remote_access,
@@ -235,8 +233,7 @@ TEST(RemoteRegion, IsOutOfReachOnceItIsGone) {
   EXPECT_EQ(poll_one(pair.local.sends).status(), WorkStatus::remote_access);
 }
 
-// ---- Protection domains
-// --------------------------------------------------------------------------
+// ---- Protection domains -------------------------------------------------------------------------
 
 TEST(OtherDomain, MemoryCannotBeSentFrom) {
   ConnectedPair pair;
@@ -283,8 +280,7 @@ TEST(OtherDomain, MemoryCannotBeReachedByThePeer) {
   EXPECT_TRUE(all_equal(foreign.bytes(), std::byte{0}));
 }
 
-// ---- What is left after an error
-// -----------------------------------------------------------------
+// ---- What is left after an error ----------------------------------------------------------------
 
 TEST(Flush, ReturnsWhatWasPostedAfterTheFailureInOrder) {
   ConnectedPair pair;
@@ -310,7 +306,7 @@ TEST(Flush, ReturnsWhatWasPostedAfterTheFailureInOrder) {
 TEST(Flush, FollowsTheMoveToErrorInOrder) {
   ConnectedPair pair;
   Buffer source = require(pair.domain.allocate(100));
-  // No receive is posted at the peer, so that no send can complete by itself.
+  // The peer has no receive, so no send can complete by itself.
   for (std::uint64_t id = 1; id < 9; ++id) pair.local.post(Send{source.gather()}, id);
   for (std::uint64_t id = 100; id < 108; ++id) pair.local.post(Receive{}, id);
   require(pair.local.queue_pair.move_to_error());
@@ -350,7 +346,7 @@ TEST(AfterAnError, MoveToErrorMayBeRepeated) {
   EXPECT_TRUE(succeeds(pair.local.queue_pair.move_to_error()));
 }
 
-/// Takes both sides back to the start and connects them again.
+/// Resets both sides and connects them again.
 void reconnect(ConnectedPair& pair) {
   PreparedQueuePair local = require(std::move(pair.local.queue_pair).reset());
   PreparedQueuePair remote = require(std::move(pair.remote.queue_pair).reset());
@@ -387,7 +383,7 @@ TEST(Reset, ForgetsWhatWasPosted) {
   for (std::uint64_t id = 1; id < 5; ++id) pair.local.post(Send{memory.gather()}, id);
   for (std::uint64_t id = 1; id < 5; ++id) pair.local.post(Receive{memory.scatter()}, 100 + id);
   reconnect(pair);
-  // Were a request still there, it would be the first to meet its peer.
+  // If a request were still there, it would be the first to reach its peer.
   exchange(pair);
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: a descriptor is readable only while a read would not block, whatever became of the objects
-//       in between; a thread that is cancelled while it sleeps for an event ends, and takes nothing
-//       with it.
+// Goal: a descriptor is readable only while a read would not block, whatever happened to the
+//       objects in between; a thread that is cancelled while it sleeps for an event ends, and does
+//       no harm.
 // Method: events that nobody reads, of objects that are destroyed; pthread_cancel.
 #include <gtest/gtest.h>
 
@@ -18,7 +18,7 @@
 namespace verbatim::test {
 namespace {
 
-/// A shared receive queue with one receive, which the limit event follows; and its queue pair.
+/// A shared receive queue with one receive, whose use raises the limit event; and its queue pair.
 struct LowQueue {
   explicit LowQueue(ibv_context* context)
       : domain(raw::domain(context)),

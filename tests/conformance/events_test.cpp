@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: what the device says outside of completions reaches the object it concerns, whoever reads
-//       the events.
-// Method: provoke events that a device alone can cause: a queue that runs low, an access that is
+// Goal: events of the device reach the object that they concern, whoever reads the events.
+// Method: provoke events that only a device can cause: a queue that runs low, an access that is
 //         denied, a completion queue that overflows.
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -19,7 +18,7 @@ namespace {
 
 constexpr EventType kLimitReached = EventType::shared_receive_queue_limit_reached;
 
-/// Lets a shared receive queue run low: an event that every device with such queues can raise.
+/// Lets a shared receive queue run low, which raises an event on every device with such queues.
 struct EventSource {
   explicit EventSource(ContextOptions options)
       : domain(require(open_context(std::move(options)).allocate_domain())),
@@ -96,7 +95,7 @@ TEST(AccessError, IsToldToTheSideThatWasAccessed) {
   Buffer source = require(pair.domain.allocate(64));
   pair.local.post(Write{source.gather(), target.remote()}, 1);
   EXPECT_EQ(poll_one(pair.local.sends).status(), WorkStatus::remote_access);
-  // Nothing was posted there that could complete: the event is the only sign.
+  // Nothing was posted there that could complete, so the event is the only sign.
   const EventFlags any = EventType::queue_pair_access_error | EventType::queue_pair_request_error |
                          EventType::queue_pair_fatal;
   EXPECT_TRUE(eventually([&] { return pair.remote.queue_pair.events().has_any(any); },
@@ -106,7 +105,7 @@ TEST(AccessError, IsToldToTheSideThatWasAccessed) {
 }
 
 TEST(AccessError, OfAFormerLifeIsForgottenAlsoIfNobodyReadItsEvent) {
-  // Read by hand: it waits until after the reset.
+  // The test reads events by hand, so this one waits until after the reset.
   const ProtectionDomain domain =
       require(open_context({.events = EventDelivery::manual}).allocate_domain());
   ConnectedPair pair(domain, {});
@@ -126,8 +125,8 @@ TEST(AccessError, OfAFormerLifeIsForgottenAlsoIfNobodyReadItsEvent) {
   exchange(pair);
 }
 
-// The specification allows anything after an overrun, except silence. It takes an application
-// that posts without polling, on a device that frees the request before its completion is polled.
+// After an overrun the specification allows anything except silence. It takes an application that
+// posts without polling, on a device that frees the request before its completion is polled.
 TEST(CompletionQueueOverrun, IsToldByAnEvent) {
   const ProtectionDomain domain = require(open_context().allocate_domain());
   QueuePairLimits limits;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file Work that fails, in each way that any device can be made to show, and one more that only
-/// the software device has.
+/// \file Work that fails, in each way that any device can show, and in one more that only the
+/// software device has.
 ///
-/// Every kind is a write, so that all tests can be written once:
+/// Every kind is a write, so that each test is written only once:
 ///
-///     fail_next();                    // at most once, with nothing in flight
-///     left.run(failing_write());      // fails with status()
+///      fail_next();                    // at most once, with nothing in flight
+///      left.run(failing_write());      // fails with status()
 #include <optional>
 #include <string>
 
@@ -16,9 +16,9 @@
 namespace verbatim::test {
 
 enum class FailureKind : std::uint8_t {
-  remote_access,  ///< The peer refuses: it never gave such a key out.
-  not_ready,      ///< The peer has no receive, until the retries are over.
-  lost_peer,      ///< The peer is gone, until the retries are over.
+  remote_access,  ///< The peer refuses, because it never published such a key.
+  not_ready,      ///< The peer has no receive until the retries are over.
+  lost_peer,      ///< The peer is gone until the retries are over.
   injected,       ///< By a FaultPlan.
 };
 
@@ -46,7 +46,7 @@ class FailingWork : public ChannelsAndMemory, public testing::WithParamInterface
       GTEST_SKIP() << "the device has no fault plans";
   }
 
-  /// From now on failing_write() fails: as the next request that is posted.
+  /// From now on failing_write() fails if it is the next request that is posted.
   void fail_next() {
     if (GetParam() == FailureKind::injected)
       faults.emplace(soft::FaultPlan{}.fail(1, WorkStatus::remote_operation));
@@ -72,7 +72,7 @@ class FailingWork : public ChannelsAndMemory, public testing::WithParamInterface
     }
     return WorkStatus::success;
   }
-  /// Whether this is the failure itself, or that failure as the reason of another's.
+  /// Whether this is the failure itself, or another error caused by it.
   [[nodiscard]] testing::AssertionResult tells(const Error& error) const {
     if (error == Errc::work_failed && error.value == static_cast<std::uint64_t>(status()))
       return testing::AssertionSuccess();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: neither kind of completion waits for ever behind the other, on a completion queue that
-//       both share: not for one who polls one at a time, not for one who polls many.
-// Method: one kind never ends, since each one that is polled is posted again; the other kind must
-//         come before a bound.
+// Goal: on a completion queue that both kinds of completion share, neither kind waits for ever
+//       behind the other, whether the program polls one at a time or many.
+// Method: one kind never ends, because each one that is polled is posted again; the other kind must
+//         come within a bound.
 // Covers: soft/poll.cpp
 #include <gtest/gtest.h>
 
@@ -16,11 +16,11 @@
 namespace verbatim::test {
 namespace {
 
-constexpr std::uint64_t kRare = 1000;  ///< The request whose completion is waited for.
+constexpr std::uint64_t kRare = 1000;  ///< The request for whose completion the test waits.
 constexpr std::uint32_t kBytes = 8;
-constexpr std::size_t kEndless = 16;  ///< So many of the other kind are in flight.
-/// Of the endless kind, before the rare one. A queue in order needs no more than are in flight;
-/// a device that works while it is asked may be late by some rounds.
+constexpr std::size_t kEndless = 16;  ///< How many of the other kind are in flight.
+/// How many of the endless kind may come before the rare one. A queue in order needs no more than
+/// are in flight. A device that works only while it is polled may be late by some rounds.
 constexpr std::size_t kBound = 2000;
 
 /// The type of the queue pairs, and how many completions are polled at once.
@@ -72,7 +72,8 @@ struct Mixed {
     to_watched = raw::address_handle(domain.get(), raw::address_of(watched.get()));
     to_other = raw::address_handle(domain.get(), raw::address_of(other.get()));
   }
-  /// By the watched side. Nobody has a receive for it: a write needs none, a datagram is lost.
+  /// Sent by the watched side. Nobody has a receive for it: a write needs none, and a datagram is
+  /// lost.
   void send(std::uint64_t id) const {
     const raw::Piece from = raw::local(region.get(), 1024, kBytes);
     EXPECT_EQ(to_other ? raw::post_datagram(watched.get(), id, from, to_other.get(), other->qp_num)
@@ -80,7 +81,7 @@ struct Mixed {
                                          raw::remote(region.get(), 2048, kBytes)),
               0);
   }
-  /// To the watched side, which gets a receive for it first.
+  /// Sent to the watched side, which first posts a receive for it.
   void deliver(std::uint64_t id) const {
     ASSERT_EQ(raw::post_receive(watched.get(), id, raw::local(region.get(), 0, 64)), 0);
     const raw::Piece from = raw::local(region.get(), 1024, kBytes);
@@ -107,7 +108,7 @@ struct Mixed {
   raw::Owned<ibv_qp> other;
 };
 
-/// And a queue pair on the same completion queue that another process reaches.
+/// Adds a queue pair on the same completion queue that another process reaches.
 struct MixedBetween : Mixed {
   explicit MixedBetween(ibv_qp_type type)
       : Mixed(type),
@@ -165,14 +166,15 @@ TEST_P(Fairness, ReceiveOfAnotherProcessComesAmongEndlessSends) {
   EXPECT_TRUE(rare_one_comes(pair.mixed.get(), at_once_, [&] { pair.send(1); }));
 }
 
-// Ending a registration places what has come, and nothing that comes later overtakes it.
+// Ending a registration places the messages that have come, and nothing that comes later overtakes
+// them.
 TEST_P(Fairness, ReceivesKeepTheirOrderAmongEndlessSends) {
   constexpr std::uint64_t kReceives = 12;
   const MixedBetween pair(type_);
   for (std::uint64_t i = 0; i < kReceives; ++i)
     ASSERT_EQ(
         raw::post_receive(pair.reached.get(), kRare + i, raw::local(pair.region.get(), 0, 64)), 0);
-  // So many polls are filled by sends first that receives are due when one comes.
+  // Sends fill so many polls first that receives are due when one arrives.
   for (std::size_t i = 0; i < kEndless; ++i) pair.send(1);
   std::array<ibv_wc, 16> found{};
   std::uint64_t next = kRare;
@@ -207,7 +209,7 @@ TEST_P(Fairness, SendToAnotherProcessComesAmongEndlessReceives) {
   if (type_ == IBV_QPT_UD) GTEST_SKIP() << "a datagram knows nothing of where it went";
   const MixedBetween pair(type_);
   pair.arm();
-  // Of no bytes: it needs neither memory nor a receive over there.
+  // A write of no bytes needs neither memory nor a receive at the peer.
   ASSERT_EQ(raw::post_write(pair.reached.get(), kRare, {}, {}), 0);
   pair.expect_event();
   for (std::size_t i = 0; i < kEndless; ++i) pair.deliver(1);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: a channel whose endpoints were carried by hand notices that its peer cannot be reached any
-//       more, though it only receives; and a peer that is there is left in peace.
-// Method: a peer in this process that goes, and one that is a process and is killed.
+// Goal: a channel whose endpoints were carried by hand notices that its peer can no longer be
+//       reached, even if it only receives; and a live peer is not disturbed.
+// Method: a peer in this process that goes away, and a peer process that is killed.
 // Covers: channel/keepalive.cpp
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -32,7 +32,7 @@ class Keepalive : public ConnectedChannels {
 
 TEST_F(Keepalive, OfAPeerThatIsThereIsNotNoticed) {
   auto receiving = right.receive(empty(kPiece));
-  EXPECT_FALSE(receiving.ready_within(60ms));  // A dozen of them, both ways.
+  EXPECT_FALSE(receiving.ready_within(60ms));  // A dozen keepalives, both ways.
   EXPECT_FALSE(left.receive(empty(kPiece)).ready_within(60ms));
   EXPECT_EQ(require(left.poll()), 0u);
   EXPECT_EQ(left.free_sends(), 4u);
@@ -80,7 +80,7 @@ TEST_F(Keepalive, NeedsAPeerThatAllowsWrites) {
   const auto refused = std::move(one).connect(other.endpoint());
   ASSERT_TRUE(fails_with(refused, Errc::unsupported));
   EXPECT_STREQ(refused.error().field, "keepalive");
-  // Nothing was changed: it can be connected to another.
+  // Nothing has changed, so it can be connected to another peer.
   const auto third = require(PreparedChannel::create(domain));
   EXPECT_TRUE(succeeds(std::move(one).connect(third.endpoint())));
 }

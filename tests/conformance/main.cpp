@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // What every RDMA device must do for an application, tested through the public interface.
 //
-//   conformance [--device NAME] [--seed N] [GoogleTest's options]
+//    conformance [--device NAME] [--seed N] [GoogleTest's options]
 //
-// Without --device: VERBATIM_DEVICE, else the first device that works. Exit status 77: there is
-// no device here.
+// Without --device: VERBATIM_DEVICE, or else the first device that works. Exit status 77 means that
+// there is no device.
 #include <gtest/gtest.h>
 
 #include <charconv>
@@ -31,7 +31,7 @@ namespace {
 
 constexpr int kCannotRun = 77;
 
-/// A test that hangs (in a destructor, say) ends the program, with its name.
+/// Ends the program if a test hangs (in a destructor, for example), and prints its name.
 class Watchdog : public testing::EmptyTestEventListener {
  public:
   void OnTestStart(const testing::TestInfo& test) override {
@@ -56,7 +56,7 @@ class Watchdog : public testing::EmptyTestEventListener {
   std::jthread thread_;
 };
 
-/// Says how to run a failed test again.
+/// Prints how to run a failed test again.
 class Replay : public testing::EmptyTestEventListener {
   void OnTestEnd(const testing::TestInfo& test) override {
     if (!test.result()->Failed()) return;
@@ -66,7 +66,7 @@ class Replay : public testing::EmptyTestEventListener {
   }
 };
 
-/// The values of our own options; the rest is GoogleTest's.
+/// The values of our own options; all others are GoogleTest's.
 struct Options {
   std::string device;
   std::uint64_t seed = (std::uint64_t{std::random_device{}()} << 32) | std::random_device{}();
@@ -111,7 +111,7 @@ int run(const Options& options, const char* program) {
   }
   auto& listeners = testing::UnitTest::GetInstance()->listeners();
   listeners.Append(new Replay);
-  // A part of a test that runs in a process of its own reports to the one that started it.
+  // A part of a test that runs in a separate process reports to the process that started it.
   if (!testing::internal::InDeathTestChild())
     listeners.Append(make_deviation_listener(settings().device, kernel_release()).release());
   listeners.Append(new Watchdog);

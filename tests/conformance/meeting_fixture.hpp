@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file Meetings on this host: both ends in one process, and clients that the test plays itself.
+/// \file Meetings on this host: both ends in one process, and clients that the test itself plays.
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -23,7 +23,7 @@
 
 namespace verbatim::test {
 
-/// Why clients got no channel, in order. Any thread.
+/// The reasons why clients got no channel, in order. For any thread.
 class Dropped {
  public:
   /// For ListenOptions::on_dropped.
@@ -53,7 +53,7 @@ class Dropped {
   std::vector<Error> causes_;
 };
 
-/// A client that is none of ours.
+/// A client that does not use the library.
 class Stranger {
  public:
   explicit Stranger(std::uint16_t port) : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
@@ -72,14 +72,14 @@ class Stranger {
   ~Stranger() { hang_up(); }
 
   void say(std::span<const std::byte> bytes) const {
-    // The listener may have hung up already: that is its right.
+    // The listener may already have hung up, as it may do.
     static_cast<void>(::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL));
   }
   void say(std::string_view text) const { say(std::as_bytes(std::span{text})); }
   void hang_up() {
     if (const int fd = std::exchange(fd_, -1); fd >= 0) ::close(fd);
   }
-  /// All that the listener says until it hangs up, within the test's patience.
+  /// Everything that the listener sends until it hangs up, within the test's patience.
   [[nodiscard]] std::string hear_all() const {
     std::string heard;
     char bytes[256];
@@ -94,10 +94,10 @@ class Stranger {
   int fd_;
 };
 
-/// Of the handshake's second version, as bytes.
+/// The greeting of the second version of the handshake, as bytes.
 inline constexpr std::string_view kGreeting{"VBF1\x01\0\x09\0VBEP\x02\0\x09\0\0", 17};
 
-/// `text`, for private data.
+/// `text` as private data.
 [[nodiscard]] inline std::vector<std::byte> bytes_of(std::string_view text) {
   const auto bytes = std::as_bytes(std::span{text});
   return {bytes.begin(), bytes.end()};
@@ -132,8 +132,8 @@ class MeetingTest : public testing::Test {
     auto [here, there] = meet_at(listener, dialled);
     return {std::move(here.channel), std::move(there.channel)};
   }
-  /// Serves the listener until `done`, which must come within the test's patience; no client gets a
-  /// channel meanwhile.
+  /// Serves the listener until `done`, which must happen within the test's patience. No client gets
+  /// a channel meanwhile.
   template <class Done>
   void serve_until(const Listener& listener, Done done) {
     const auto deadline = std::chrono::steady_clock::now() + kPatience;
@@ -143,7 +143,7 @@ class MeetingTest : public testing::Test {
       ASSERT_TRUE(succeeds(nobody));
       ASSERT_FALSE(nobody->has_value());
       pollfd entry{.fd = listener.fd(), .events = POLLIN, .revents = 0};
-      // Not for ever: `done` may hang on something else than the listener.
+      // With a bound, because `done` may depend on something other than the listener.
       poll(&entry, 1, 10);
     }
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: memory is registered with the rights that were asked for, or refused with a clear error,
-//       and is given back in any order.
-// Method: register good and bad ranges; destroy handles in seeded random orders and listen to the
+// Goal: memory is registered with the requested rights, or refused with a clear error, and can be
+//       released in any order.
+// Method: register valid and invalid ranges; destroy handles in seeded random orders and read the
 //         log, where destructors report what they could not tear down.
 // Covers: soft/domain.cpp, soft/registration.cpp
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ namespace {
 
 ProtectionDomain new_domain() { return require(open_context().allocate_domain()); }
 
-/// Pages of this process with a protection of the test's choice; unmapped with the object.
+/// Pages of this process with a protection that the test chooses; unmapped with the object.
 class Mapping {
  public:
   Mapping(std::size_t bytes, int protection)
@@ -89,7 +89,7 @@ TEST(Region, OverUnmappedMemoryIsRefusedWithAddressAndLength) {
   const ProtectionDomain domain = new_domain();
   const auto page = static_cast<std::size_t>(getpagesize());
   const Mapping mapping{3 * page, PROT_READ | PROT_WRITE};
-  // A hole inside a range of our own: no other thread can fill it meanwhile.
+  // A hole inside our own range, so that no other thread can fill it meanwhile.
   ASSERT_EQ(munmap(mapping.bytes().data() + page, page), 0);
   const auto result = domain.register_local(mapping.bytes());
   ASSERT_TRUE(fails_with(result, Errc::invalid_argument));
@@ -165,7 +165,7 @@ TEST(Region, ReregisteredHasOtherKeysAndRights) {
   EXPECT_TRUE(succeeded(poll_one(pair.local.sends)));
   EXPECT_TRUE(holds(source.bytes(), test_seed() + 1));
 
-  // The right to write is back, under another key again.
+  // The right to write is back, again under another key.
   ASSERT_TRUE(succeeds(region.reregister(all)));
   fill(source.bytes(), test_seed());
   pair.local.post(Write{source.gather(), require(region.remote())}, 2);

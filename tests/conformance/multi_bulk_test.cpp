@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: bulk calls on borrowed memory reach everybody before anybody is waited for, tell who
-// failed,
-//       and let the others have theirs.
+// Goal: bulk calls on borrowed memory post to all peers before they wait for any, name the peers
+//       that failed, and complete for the others.
 // Covers: multi/bulk.cpp, multi/bulk_error.cpp
 #include <gtest/gtest.h>
 
@@ -74,7 +73,7 @@ TEST_F(Bulk, GatherReceivesInTheOrderOfTheCall) {
   std::vector<Pending<Buffer>> sending;
   for (const PeerIndex peer : {2u, 0u, 3u, 1u})
     receives.push_back({peer, Receive{place(receives.size())}});
-  // They cannot be over before the receives are there.
+  // They cannot be over before the receives are posted.
   for (const PeerIndex peer : all)
     sending.push_back(far[peer]->send(filled(peer), {.length = kPiece - peer}));
   std::array<Completion, kPeers> out;
@@ -126,7 +125,7 @@ TEST_F(Bulk, BadIndexMidwayPostsNothing) {
     }
     EXPECT_TRUE(all_idle());
   }
-  // Nothing is on its way to them: this arrives first.
+  // Nothing else is on its way to them, so this arrives first.
   EXPECT_TRUE(works(0, 20));
   EXPECT_TRUE(works(1, 21));
 }
@@ -142,7 +141,7 @@ TEST_F(Bulk, TooFewPlacesForResultsAreAProgrammingError) {
 // ---- Failures -----------------------------------------------------------------------------------
 
 TEST_F(Bulk, LatePeerEndsAloneAndTheOthersHaveTheirs) {
-  std::vector<Pending<Buffer>> receiving;  // The first one of the call has none.
+  std::vector<Pending<Buffer>> receiving;  // The first peer of the call has none.
   for (const PeerIndex peer : {1u, 2u, 3u}) receiving.push_back(accept(peer));
   const BulkResult result = multi.multicast(all, Send{piece(3)}, 500ms);
   EXPECT_TRUE(names(result, {{0, Errc::timed_out}}));

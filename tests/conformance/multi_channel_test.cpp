@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: peers come and go, their indices and channels stay what they are, and what happens to one
-// is
-//       no other's business.
+// Goal: peers come and go, their indices and channels stay the same, and what happens to one does
+//       not affect the others.
 // Covers: multi/multi_channel.cpp
 #include <gtest/gtest.h>
 
@@ -20,11 +19,11 @@ using namespace std::chrono_literals;
 
 class Multi : public MultiPeers {
  protected:
-  /// `all` receive what is sent to all; the second answers.
+  /// `all` receive what is sent to all of them; the second peer answers.
   Task<Result<void>> talk(std::vector<Pending<Buffer>>& all) {
     auto answer = multi[1].receive(memory());
     const auto peers = multi.peers();
-    // It blocks, and files what comes for the others meanwhile.
+    // It blocks, and meanwhile files what arrives for the others.
     const auto sent = multi.multicast(peers, Send{piece(2)});
     EXPECT_TRUE(succeeds(sent));
     for (auto& each : all) EXPECT_TRUE(got(each, 2));
@@ -121,7 +120,7 @@ TEST_F(Multi, PeersOfAReactorWithSharedReceives) {
   const auto message = multi[1].receive().wait(kPatience);
   ASSERT_TRUE(succeeds(message.result));
   EXPECT_TRUE(is_piece(message.received(), 5));
-  // Those of its own are none.
+  // There are no separate receives.
   std::vector<PeerWork<Receive<1>>> receives;
   receives.push_back({0, Receive{place(0)}});
   std::array<Completion, 1> out;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: bulk calls that own their memory give it back whatever happened, with what became of each
-//       peer; a handle that is dropped, or outlives everything, does no harm.
+// Goal: bulk calls that own their memory return it whatever happened, with the result for each
+//       peer; a handle that is dropped, or that outlives everything, does no harm.
 // Covers: multi/multi_channel.cpp
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file A MultiChannel, its peers in this process, each on a queue of its own, and memory.
+/// \file A MultiChannel, its peers in this process, each with its own completion queue, and memory.
 #include <gtest/gtest.h>
 
 #include <cstddef>
@@ -42,7 +42,7 @@ class MultiPeers : public testing::Test {
     for (PeerIndex i = 0; i < peers; ++i) EXPECT_EQ(join(), i);
   }
 
-  /// A new peer.
+  /// Connects a new peer.
   PeerIndex join() {
     auto ours = require(multi.prepare());
     auto theirs = require(PreparedChannel::create(domain, {.max_sends = 64, .max_receives = 64}));
@@ -78,7 +78,7 @@ class MultiPeers : public testing::Test {
     return buffer;
   }
 
-  // The peers' doings.
+  // What the peers do.
   [[nodiscard]] Pending<Buffer> accept(PeerIndex peer) { return far[peer]->receive(memory()); }
   [[nodiscard]] std::vector<Pending<Buffer>> accept_from_all() {
     std::vector<Pending<Buffer>> all;
@@ -90,7 +90,7 @@ class MultiPeers : public testing::Test {
     if (!done.result) return testing::AssertionFailure() << to_string(done.result.error());
     return is_piece(done.received(), index);
   }
-  /// One message to the peer, and whether it arrives: it, and nothing before it.
+  /// Sends one message to the peer, and checks that it arrives, with nothing before it.
   [[nodiscard]] testing::AssertionResult works(PeerIndex peer, std::size_t index = 7) {
     auto receiving = accept(peer);
     if (const auto sent = multi[peer].send(piece(index)); !sent)
@@ -113,7 +113,7 @@ class MultiPeers : public testing::Test {
   ProtectionDomain domain = require(context.allocate_domain());
   Reactor reactor = require(Reactor::create(domain));
   MultiChannel multi{reactor, domain};
-  std::vector<std::unique_ptr<Channel>> far{};  ///< By index: the other side of each.
+  std::vector<std::unique_ptr<Channel>> far{};  ///< By index: the other side of each channel.
   std::vector<std::byte> source = std::vector<std::byte>(64 * kPiece);
   std::vector<std::byte> sink = std::vector<std::byte>(64 * kPiece);
   MemoryRegion from = require(domain.register_local(source));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: a scope over peers is over when all of its work is, with whichever peers; what failed and
-//       nobody waited for is told with its peer, and the others are as they were.
+// Goal: a scope over peers is over when all of its work is, with any peers; a failure that nobody
+//       waited for is reported with its peer, and the other peers are not affected.
 // Covers: multi/peer_scope.cpp
 #include <gtest/gtest.h>
 
@@ -21,7 +21,7 @@ using namespace std::chrono_literals;
 
 class OverPeers : public MultiPeers {
  protected:
-  /// Of the scope that failed, in the order of the peers.
+  /// The failures of the scope, in the order of the peers.
   template <class Outcome>
   [[nodiscard]] static testing::AssertionResult left_failed(
       const Outcome& outcome, const std::vector<std::pair<PeerIndex, Errc>>& expected) {
@@ -172,7 +172,7 @@ TEST_F(OverPeers, WaitAnyNoticesTheFailureOfAnyPeer) {
     const std::array handles{scope.post(0, Receive{place(0)}), scope.post(1, failing_write())};
     EXPECT_EQ(VERBATIM_TRY(scope.wait_any(handles, kPatience)), 1u);
     EXPECT_TRUE(fails_with(scope.wait(handles[1]), Errc::work_failed));
-    // And that it was cancelled, while another is waited on.
+    // It also learns that it was cancelled, while the scope waits for another.
     const auto third = scope.post(2, Receive{place(2)});
     const Canceller canceller = multi[2].canceller();
     const std::jthread other{[&] { canceller.cancel(); }};

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Goal: each kind of owner goes into an operation and comes back, its memory is sent or filled, and
-//       what arrived is told; a receive without memory takes immediates, and nothing else.
+//       the result says what arrived; a receive without memory takes immediates, and nothing else.
 // Method: connected channels of this process; a checked build sees that shared sends do not
-// overlap. Covers: channel/owner.hpp
+//         overlap. The code under test is channel/owner.hpp.
 #include "verbatim/channel/owner.hpp"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@
 
 namespace verbatim::test {
 
-/// A user's own owner: one value, with its registration.
+/// An owner that a user defined: one value, with its registration.
 struct Record {
   struct Value {
     std::uint64_t number;
@@ -32,7 +32,7 @@ struct Record {
   }
 };
 
-/// One that is too big for the place that a dropped handle's owner has.
+/// An owner that is too big for the place in which a dropped handle keeps its owner.
 struct BigRecord {
   std::array<std::uint64_t, 16> notes{};
   Buffer buffer;
@@ -107,7 +107,7 @@ TEST_F(Owners, OneSharedValueIsOnItsWayToManyPeersAtOnce) {
     ASSERT_TRUE(succeeds(half.result));
     EXPECT_EQ(std::memcmp(half.received().data(), value->bytes().data() + 500, 500), 0);
   }
-  value.reset();  // The operations keep it.
+  value.reset();  // The operations keep it alive.
   for (auto& each : sending) {
     auto [back, result] = each.wait();
     ASSERT_TRUE(succeeds(result));

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: who waits for a peer that is gone learns it, and how it went; what had arrived wins.
-// Method: channels of Listener and dial; the peer closes, goes, or is a process that is killed.
+// Goal: a wait for a peer that is gone learns that, and how it went; what had already arrived comes
+//       first.
+// Method: channels of Listener and dial; the peer closes, goes away, or is a process that is
+//         killed.
 // Covers: channel/peer_end.cpp
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -18,7 +20,7 @@ using Clock = std::chrono::steady_clock;
 
 class PeerEnd : public MeetingTest {
  protected:
-  /// A channel to a process that has dialled, and has sent its one message.
+  /// A channel to a process that has dialled and sent its one message.
   [[nodiscard]] std::pair<Child, Channel> visited(const std::string& manner,
                                                   const ListenOptions& options = {}) {
     const auto listener = require(Listener::open(domain, "127.0.0.1:0", options));
@@ -27,7 +29,7 @@ class PeerEnd : public MeetingTest {
     static_cast<void>(require(channel.receive(empty(1)).wait(kPatience).result));
     return {std::move(child), std::move(channel)};
   }
-  /// As an event loop sees it: fd() is readable until poll() tells.
+  /// As an event loop sees it: fd() is readable until poll() reports the end.
   static void expect_end(Channel& channel, Errc expected) {
     const int fd = require(channel.fd());
     const auto end = Clock::now() + kPatience;
@@ -120,7 +122,7 @@ TEST_F(PeerEnd, WhatHadArrivedWins) {
   for (std::uint64_t i = 0; i < kCount; ++i)
     ASSERT_TRUE(succeeds(there.send(filled(64, seed + i)).wait().result));
   auto closing = std::async(std::launch::async, [&] { return there.close(kPatience); });
-  // From the last on: the messages are in the queue when the peer's end is seen.
+  // From the last one on: the messages are in the queue when the end of the peer is seen.
   EXPECT_TRUE(fails_with(receiving[kCount].wait(kForever).result, Errc::peer_closed));
   for (std::uint64_t i = 0; i < kCount; ++i) {
     auto [received, result] = receiving[i].wait();

@@ -108,7 +108,7 @@ Listener::Listener() : fd_(new_socket()) {
 Listener::~Listener() { ::close(fd_); }
 
 Link Listener::accept() {
-  // The time-out for receiving also bounds accept().
+  // The time-out for receiving also limits accept().
   const int fd = accept4(fd_, nullptr, nullptr, SOCK_CLOEXEC);
   if (fd < 0) socket_failed("accept");
   bound_calls(fd);
@@ -150,7 +150,7 @@ void converse(Session& session, Link& link, unsigned rank) {
   poll_ok(side.receives);
   require_that(sink.holds(theirs));
 
-  // A write with immediate tells the peer that the data is there. The second half of the memory
+  // A write with immediate notifies the peer that the data is there. The second half of the memory
   // is for the read below.
   side.post(Receive{}, 3);
   source.fill(ours + 1);

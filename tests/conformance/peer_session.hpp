@@ -13,7 +13,7 @@
 
 namespace verbatim::test {
 
-/// A TCP connection that carries records. Every call is bounded, and throws when it fails.
+/// A TCP connection that carries records. Every call has a time limit, and throws if it fails.
 class Link {
  public:
   explicit Link(int fd) noexcept : fd_(fd) {}
@@ -57,11 +57,12 @@ struct Session {
   RemoteMemoryRegion peer_memory;
 };
 
-/// Both sides call it: exchanges endpoints and regions, connects, and waits for the other.
+/// Both sides call this: it exchanges endpoints and regions, connects, and waits for the other
+/// side.
 [[nodiscard]] Session join(Link& link);
 
-/// Both sides call it, with a different `rank` (0 or 1): moves random data both ways by send,
-/// write and read, and checks every byte. Throws when something differs.
+/// Both sides call this, with a different `rank` (0 or 1): it moves random data both ways by send,
+/// write and read, and checks every byte. Throws if something differs.
 void converse(Session& session, Link& link, unsigned rank);
 
 /// The child's part: joins, then "converse" or "idle" until it is killed.

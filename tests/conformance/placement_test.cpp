@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: a message is in its receive buffer as if the device had put it there when it came: what is
-//       asked later sees it, what is written later stays, and memory whose registration ended
-//       belongs to the program again, whether the completion was polled or not.
-// Method: a peer sends and gets its completion; the receiver has not polled. Then memory, region
-//         or queue pair go, or another request comes; then the receiver polls.
+// Goal: a message is in its receive buffer as if the device had put it there when it arrived: later
+//       requests see it, later writes stay, and memory whose registration has ended belongs to the
+//       program again, whether the completion was polled or not.
+// Method: a peer sends and gets its completion, but the receiver has not polled. Then memory,
+//         region or queue pair go, or another request arrives; then the receiver polls.
 // Covers: soft/deliver.cpp
 #include <gtest/gtest.h>
 
@@ -22,9 +22,9 @@ constexpr std::byte kOld{0x11};
 constexpr std::byte kSent{0x5a};
 constexpr std::byte kLater{0xb7};
 constexpr std::size_t kRoom = 32 << 10;
-constexpr std::size_t kHeader = 40;  ///< What a datagram's receive buffer starts with.
+constexpr std::size_t kHeader = 40;  ///< At the start of a datagram's receive buffer.
 
-/// Small enough to travel with a notice of it, small enough for a ring, and neither.
+/// Small enough to travel in the completion, small enough for the arena, and too large for both.
 constexpr std::uint32_t kSizes[] = {32, 2048, 16'384};
 
 struct Case {
@@ -41,7 +41,7 @@ std::vector<Case> all_cases() {
   return cases;
 }
 
-/// One receive of `bytes` bytes that a message has filled, and that nobody has polled for.
+/// One receive of `bytes` bytes that a message has filled, and that nobody has polled.
 struct Delivered {
   explicit Delivered(const Case& which, unsigned queue_pairs = 1, bool shared = false)
       : bytes(which.bytes),
@@ -54,7 +54,7 @@ struct Delivered {
               0);
     EXPECT_EQ(side.peer->execute({.fill = kSent, .bytes = bytes}).status, IBV_WC_SUCCESS);
   }
-  /// The receive's completion is good, whatever happened to its memory since.
+  /// The completion of the receive is good, whatever happened to its memory since.
   void expect_completion() const {
     const ibv_wc found = raw::poll_one(side.queue.get());
     EXPECT_EQ(found.status, IBV_WC_SUCCESS);
@@ -201,8 +201,8 @@ TEST_P(Placement, AtomicBehindTheMessageSeesIt) {
   EXPECT_EQ(now, 0x5a5a5a5a5a5a5a5b) << "the older message overwrote the newer sum";
 }
 
-// On another queue pair there is an order too, if the second request is posted after the first
-// one's completion was there.
+// Requests on two queue pairs are ordered, too, if the second is posted after the completion of the
+// first was there.
 TEST_P(Placement, ReadThroughAnotherQueuePairSeesIt) {
   Delivered receive(GetParam(), 2);
   const Outcome read = receive.side.peer->execute({.kind = Order::Kind::read,
@@ -320,7 +320,7 @@ INSTANTIATE_TEST_SUITE_P(Sizes, DatagramPlacement,
                                          Case{Place::other_process, 900}),
                          testing::PrintToStringParamName());
 
-/// The sender's completion says nothing about the receiver's: its event does.
+/// The sender's completion says nothing about the receiver's, but its event does.
 struct DeliveredDatagram {
   explicit DeliveredDatagram(const Case& which)
       : bytes(which.bytes), side({.peer = which.place, .type = IBV_QPT_UD}) {

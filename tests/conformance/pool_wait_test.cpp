@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: coroutines wait for buffers of a pool in order, and whoever drops one wakes the first.
+// Goal: coroutines wait for buffers of a pool in order, and each drop wakes the first.
 // Method: a pool of one or two buffers, on a reactor; drops by its own thread and by others.
 // Covers: reactor/pool_wait.cpp
 #include <gtest/gtest.h>
@@ -30,7 +30,7 @@ class PoolWait : public testing::Test {
     auto buffer = co_await on.take(pool, deadline);
     EXPECT_TRUE(buffer) << name;
     order.push_back(name);
-    static_cast<void>(co_await on.sleep(1ms));  // wait: others are to queue behind it
+    static_cast<void>(co_await on.sleep(1ms));  // wait: others should queue behind it
   }
 
   Context context = open_context();
@@ -51,7 +51,7 @@ TEST_F(PoolWait, WhoWaitsLongestIsFirst) {
   std::vector<int> order;
   for (int i = 0; i < 20; ++i) reactor.spawn(take_one(reactor, pool, i, order));
   EXPECT_EQ(order.size(), 2u);
-  EXPECT_FALSE(pool.try_take());  // Not past those who wait.
+  EXPECT_FALSE(pool.try_take());  // It must not overtake those that wait.
   reactor.run();
   ASSERT_EQ(order.size(), 20u);
   for (int i = 0; i < 20; ++i) EXPECT_EQ(order[static_cast<std::size_t>(i)], i);
@@ -67,7 +67,7 @@ TEST_F(PoolWait, DropByAnotherThreadWakesASleeper) {
   std::thread other;
   const auto drop_later = [](Reactor& on, std::optional<Buffer>& held,
                              std::thread& by) -> Task<void> {
-    static_cast<void>(co_await on.sleep(5ms));  // wait: the reactor is to fall asleep
+    static_cast<void>(co_await on.sleep(5ms));  // wait: the reactor should fall asleep
     by = std::thread{[&] { held.reset(); }};
   };
   reactor.spawn(take_one(reactor, pool, 1, order));
@@ -87,7 +87,7 @@ TEST_F(PoolWait, ManyThreadsDropAndNothingIsLost) {
       auto buffer = co_await on.take(from, kPatience);
       if (!buffer) co_return;
       ++count;
-      // Every other one is dropped by the reactor's own thread.
+      // The reactor's own thread drops every other one.
       if (i % 2 == 0) on.submit([held = std::make_shared<Buffer>(*std::move(buffer))] {});
     }
   };
@@ -151,7 +151,7 @@ TEST_F(PoolWait, DestroyedCoroutineLeavesTheQueue) {
   {
     Reactor other = require(Reactor::create(domain));
     other.spawn(take_one(other, pool, 1, order));
-    // It would block for ever behind the one that waits.
+    // It would block for ever behind the coroutine that waits.
     const auto blocked = pool.take(1ms);
     ASSERT_FALSE(blocked);
     EXPECT_EQ(blocked.error(), Errc::would_block);
@@ -169,7 +169,7 @@ TEST_F(PoolWait, BufferOfACoroutineThatIsDestroyedBeforeItGoesOnComesHome) {
   {
     Reactor other = require(Reactor::create(domain));
     other.spawn(take_one(other, pool, 1, order));
-    only.reset();  // It has it, and knows nothing of it.
+    only.reset();  // The coroutine has the buffer, but has not learned of it.
     EXPECT_FALSE(pool.try_take());
   }
   EXPECT_TRUE(order.empty());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: two processes that share nothing but a network talk to each other, and one that dies is
-//       noticed; a forked child disturbs nobody.
+// Goal: two processes that share nothing but a network talk to each other, and one notices when the
+//       other dies; a forked child disturbs nobody.
 // Method: a real second program that meets us over TCP; SIGKILL; fork().
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -39,12 +39,12 @@ TEST(Processes, NoticeAPeerThatWasKilled) {
   const Completion lost = poll_one(session.side.sends);
   EXPECT_EQ(lost.status(), WorkStatus::retry_exceeded);
   EXPECT_EQ(lost.id(), WrId{1});
-  // The survivor's queue pair is broken: what it waits for comes back too.
+  // The survivor's queue pair is broken, so what it waits for comes back too.
   EXPECT_TRUE(flushed_in_order({poll_one(session.side.receives)}, 7));
   EXPECT_EQ(require(session.side.queue_pair.query_state()), QueuePairState::error);
 }
 
-/// What the child of a fork saw, one bit per broken promise.
+/// What the child of a fork saw: one bit per broken promise.
 unsigned look_around(std::optional<ConnectedPair>& pair, std::optional<Buffer>& buffer,
                      const void* memory) {
   unsigned broken = 0;
@@ -77,7 +77,7 @@ TEST(Fork, LeavesTheParentAloneAndTellsTheChild) {
   ASSERT_GE(child, 0);
   if (child == 0) _exit(static_cast<int>(look_around(pair, buffer, memory)));
 
-  exchange(*pair);  // While the child is there, and maybe in its destructors.
+  exchange(*pair);  // While the child is there, perhaps in its destructors.
   int status = 0;
   const bool ended = eventually([&] { return waitpid(child, &status, WNOHANG) == child; });
   if (!ended) kill(child, SIGKILL);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: a queue pair is as large as was asked, or there is an error with the numbers; a full queue
-//       says so; a completion queue has room for all that may complete into it.
+// Goal: a queue pair is as large as requested, or there is an error with the numbers; a full queue
+//       is reported; a completion queue has room for everything that may complete into it.
 // Method: ask for the limits and one more; fill queues whose peer takes nothing.
 // Covers: soft/queue_pair.cpp
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::uint64_t kEnough = 100'000;  ///< More requests than any queue of a test has.
 
-/// What a queue pair is made from.
+/// The objects that a queue pair is made from.
 struct Bench {
   ProtectionDomain domain = require(open_context().allocate_domain());
   CompletionQueue queue = completion_queue(domain.context(), 512);
@@ -125,7 +125,7 @@ TEST(QueuePair, InAPartitionThatIsNotThePortsIsRefused) {
   EXPECT_EQ(result.error().value, 0x9234u);
 }
 
-/// Posts until the queue is full; how many it took.
+/// Posts until the queue is full. Returns how many requests it took.
 template <class Queue, class Work>
 std::uint64_t fill_queue(Queue& queue, const Work& work) {
   for (std::uint64_t count = 0; count < kEnough; ++count) {
@@ -178,8 +178,7 @@ TEST(ReceiveQueue, CanBeFilledBeforeTheConnection) {
   EXPECT_EQ(immediate, 5u);
 }
 
-// ---- Room in completion queues
-// -------------------------------------------------------------------
+// ---- Room in completion queues ------------------------------------------------------------------
 
 TEST(CompletionRoom, IsReservedByQueuePairsAndGivenBack) {
   Bench bench;

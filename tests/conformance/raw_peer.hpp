@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file A peer that does what a test orders it to, in this process or in one of its own; and the
-/// side that the tests look at.
+/// \file A peer that executes the orders of a test, in this process or in a separate one; and the
+/// side that the tests watch.
 ///
-/// The peer asks (sends, writes, reads), the other side's owner decides when to look: so the same
-/// test shows what a message does to memory and events that nobody polls for.
+/// The peer makes requests (send, write, read), and the owner of the other side decides when to
+/// look. So the same test shows what a message does to memory and events before anyone polls.
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -21,30 +21,30 @@ namespace verbatim::test {
 
 enum class Place : std::uint8_t { this_process, other_process };
 
-/// One request. A plain value: it travels as bytes.
+/// One request. A plain value, because it travels as bytes.
 struct Order {
   enum class Kind : std::uint8_t { send, write, read, fetch_add };
   Kind kind = Kind::send;
-  std::uint8_t queue_pair = 0;  ///< Which of the peer's.
-  std::byte fill{};             ///< Of every byte that goes out.
-  bool unwatched = false;       ///< Posted, and nobody polls for it.
-  std::uint8_t before = 0;      ///< So many sends of 8 bytes go before it, without a pause.
+  std::uint8_t queue_pair = 0;  ///< Which of the peer's queue pairs.
+  std::byte fill{};             ///< The value of every byte sent.
+  bool unwatched = false;       ///< Posted, but not polled.
+  std::uint8_t before = 0;      ///< How many sends of 8 bytes go before it, without a pause.
   std::uint32_t bytes = 0;
   raw::Piece target{};  ///< Of writes, reads and atomics.
 };
 
-/// What became of it.
+/// The result of an order.
 struct Outcome {
-  std::uint32_t status = ~0u;  ///< ibv_wc_status, or all ones: nothing came in time.
+  std::uint32_t status = ~0u;  ///< ibv_wc_status, or all ones if nothing came in time.
   std::uint64_t word = 0;      ///< The first bytes that came back.
-  bool uniform = false;        ///< Whether all bytes that came back are alike.
+  bool uniform = false;        ///< Whether all bytes that came back are equal.
 };
 
 class RawPeer {
  public:
   virtual ~RawPeer() = default;
   [[nodiscard]] virtual std::vector<raw::Address> addresses() const = 0;
-  /// To those of the other side, in order. Returns when all can receive.
+  /// Connects to those of the other side, in order. Returns when all can receive.
   virtual void connect(std::span<const raw::Address> others) = 0;
   /// Posts one signalled request and waits for its completion, unless the order says otherwise.
   [[nodiscard]] virtual Outcome execute(const Order& order) = 0;
@@ -52,7 +52,7 @@ class RawPeer {
 [[nodiscard]] std::unique_ptr<RawPeer> make_raw_peer(Place place, ibv_qp_type type,
                                                      unsigned queue_pairs);
 
-/// The child's part: obeys until it is told to end.
+/// The child's part: executes orders until the end order.
 [[nodiscard]] int play_raw_peer(std::uint16_t port, const std::string& type,
                                 const std::string& queue_pairs);
 
@@ -61,15 +61,16 @@ struct WatchedOptions {
   ibv_qp_type type = IBV_QPT_RC;
   unsigned queue_pairs = 1;
   bool shared = false;    ///< Receives come from a shared queue.
-  bool connected = true;  ///< Else the test goes through the states itself.
-  int depth = 256;        ///< Of the completion queue, which serves everything.
+  bool connected = true;  ///< Otherwise the test changes the states itself.
+  int depth = 256;        ///< Of the one completion queue.
 };
 
-/// The side that a test looks at, and its peer.
+/// The side that a test watches, and its peer.
 struct Watched {
   explicit Watched(const WatchedOptions& options = {});
 
-  /// Memory for receives and for the peer's requests; registered until the test ends that.
+  /// Memory for receives and for the peer's requests; registered until the test ends the
+  /// registration.
   [[nodiscard]] raw::Owned<ibv_mr> expose(std::span<std::byte> bytes) const {
     return raw::region(domain.get(), bytes);
   }

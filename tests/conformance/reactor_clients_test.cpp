@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: however a client goes, the coroutine that serves it is told, and others are served on.
-// Method: a server on a reactor, and clients in a thread of their own, which meet it at a socket.
+// Goal: however a client goes away, the coroutine that serves it learns that, and the others are
+//       served as before.
+// Method: a server on a reactor, and clients in a separate thread, which meet it at a socket.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -82,7 +83,7 @@ TEST_F(ReactorClients, OneThatClosesIsToldAfterWhatItSent) {
   const Seen seen = require(reactor.run(serve_next(reactor, listener, memory())));
   EXPECT_EQ(seen.messages, 3);
   EXPECT_EQ(seen.end, Errc::peer_closed) << to_string(seen.end);
-  while (reactor.poll() != 0) {  // The rest of the end is the reactor's.
+  while (reactor.poll() != 0) {  // The reactor finishes the rest of the end.
   }
 }
 

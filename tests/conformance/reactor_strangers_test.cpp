@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: a server of one thread does not wait for clients: neither for those that connect and say
+// Goal: a server with one thread does not wait for clients: neither for those that connect and say
 //       nothing, nor for those that ask and never take an answer.
 // Method: 50 of each; then a client that behaves asks again and again, and another one comes.
 // Covers: reactor/reactor.cpp
@@ -30,7 +30,7 @@ class ReactorStrangers : public MeetingTest {
     serving.join();
   }
   [[nodiscard]] ChannelOptions shallow() const {
-    // The last messages of those that never read do not arrive: nobody shall wait for them.
+    // The last messages of clients that never read do not arrive, and nothing should wait for them.
     return {.max_sends = 3, .max_receives = 3, .flush_timeout = 10ms};
   }
   [[nodiscard]] ListenOptions options() const {
@@ -41,7 +41,7 @@ class ReactorStrangers : public MeetingTest {
   [[nodiscard]] Channel client() {
     return std::move(require(dial(domain, listener.address(), {.channel = shallow()})).channel);
   }
-  /// How long the longest of so many echoes took.
+  /// The longest time that one of kEchoes echoes took.
   [[nodiscard]] std::chrono::milliseconds ask(Channel& channel) {
     Gaps gaps;
     for (int i = 0; i < kEchoes; ++i) {
@@ -91,7 +91,7 @@ TEST_F(ReactorStrangers, WhoSayNothingOrNeverReadDelayNobody) {
     EXPECT_TRUE(succeeds(deaf.back().send(filled(64, seed)).wait().result));
     static_cast<void>(deaf.back().send(filled(64, seed)));
   }
-  // Far less than a handshake or a send may take: 5 s, 10 s.
+  // Much less than a handshake or a send may take: 5 s, 10 s.
   EXPECT_LE(ask(early), 500ms + 10 * stalls.longest());
   const auto start = Clock::now();
   Channel late = client();

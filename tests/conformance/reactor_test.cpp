@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: many channels of one thread: whoever waits goes on when his operation is over, and nobody
-//       waits for a channel that has come to its end, or loses a buffer to it.
+// Goal: many channels in one thread: each coroutine continues when its operation is over, and none
+//       waits for a channel that has ended, or loses a buffer to it.
 // Method: pairs of channels on one reactor, and what a program may do wrong with them.
 // Covers: channel/dialling.cpp, channel/driving.cpp
 // Covers: reactor/event_awaiter.cpp, reactor/reactor.cpp, reactor/reactor_loop.cpp
@@ -32,7 +32,7 @@ using namespace std::chrono_literals;
 
 class ReactorTest : public ReactorChannels {
  protected:
-  /// Sends back what comes, until the channel ends.
+  /// Sends back what arrives, until the channel ends.
   static Task<void> echo(Channel& channel, Buffer buffer, Error& end) {
     for (;;) {
       auto [received, result] = co_await channel.receive(std::move(buffer));
@@ -49,7 +49,7 @@ class ReactorTest : public ReactorChannels {
       buffer = std::move(sent);
     }
   }
-  /// `count` numbers there and back; how many came back right.
+  /// Sends `count` numbers and gets them back. Returns how many came back right.
   static Task<Result<int>> ask(Channel& channel, Buffer out, Buffer in, int count) {
     int right = 0;
     for (int i = 0; i < count; ++i) {
@@ -94,7 +94,7 @@ TEST_F(ReactorTest, ManyChannelsTalkSideBySide) {
   reactor.run();
   for (std::size_t i = 0; i < kPairs; ++i) {
     EXPECT_EQ(right[i], kRounds) << "pair " << i;
-    // Found by what was posted, or refused to the next post.
+    // A posted operation found it, or the next post was refused.
     EXPECT_EQ(pairs[i].second.cause(), Errc::cancelled) << "pair " << i;
     EXPECT_STRNE(ends[i].operation, "") << "pair " << i;
   }
@@ -167,7 +167,8 @@ TEST_F(ReactorTest, CoroutineDestroyedInFlightLeavesItsBufferToTheDevice) {
     };
     other.spawn(wait(right, memory()));
   }
-  // The reactor is gone; its channels are not. The receive is still there, and takes the message.
+  // The reactor is gone, but its channels are not. The receive is still posted, and takes the
+  // message.
   EXPECT_TRUE(succeeds(left.send(memory()).wait().result));
   while (right.dropped_messages() == 0) ASSERT_TRUE(right.poll());
   reactor = require(Reactor::create(domain));
@@ -195,7 +196,8 @@ TEST_F(ReactorTest, ExceptionOfASpawnedTaskComesOutOfRun) {
   EXPECT_THROW(static_cast<void>(reactor.run(fail_later(reactor))), std::runtime_error);
 }
 
-// A timer may come due between the last look and the sleep: what it wakes may be all there is.
+// A timer may become due between the last poll and the sleep, and it may be the only thing that
+// wakes anyone.
 TEST_F(ReactorTest, TimerThatComesDueJustBeforeTheSleepIsNotSleptOver) {
   Reactor sleepy = require(Reactor::create(domain, {.spin = 0ns}));
   const auto nap = [](Reactor& on, std::chrono::nanoseconds time) -> Task<Result<void>> {
@@ -327,7 +329,7 @@ TEST_F(ReactorScopes, BorrowedMemoryIsBackWhenTheScopeIsOver) {
       const Operation sending = scope.post(Send{from.gather(request)});
       if (auto sent = co_await over(scope, sending); !sent) co_return std::unexpected(sent.error());
       scope.post_detached(Send{from.gather(request)});
-      std::ignore = scope.post(Receive{into.scatter(reply)});  // Nobody waits for it by itself.
+      std::ignore = scope.post(Receive{into.scatter(reply)});  // Nobody waits for it separately.
       if (auto sent = co_await far.send(memory()); !sent.result)
         co_return std::unexpected(sent.result.error());
       auto second = far.receive(memory());
@@ -388,7 +390,7 @@ TEST_F(ReactorScopes, ExceptionComesOutWhenAllIsOver) {
   EXPECT_FALSE(left.cause());
 }
 
-// The memory goes with the frame: the device has to have stopped before.
+// The memory goes with the frame, so the device must have stopped before.
 TEST_F(ReactorScopes, DestroyedInsideEndsTheChannelFirst) {
   auto [left, right] = connected();
   {

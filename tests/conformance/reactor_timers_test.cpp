@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Goal: a task that ends when a time is over ends the run(), whenever the reactor notices.
-// Method: times about as long as a reactor spins before it sleeps, so that some are over in its
-//         last look. Nothing else would wake it then, but for a second task that does so too late.
+// Method: times about as long as a reactor spins before it sleeps, so that some end during its last
+//         poll. Nothing else would wake it then, except a second task that does so too late.
 #include <gtest/gtest.h>
 #include <poll.h>
 

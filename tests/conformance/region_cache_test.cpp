@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: memory of the program's own is sent and filled through a RegionCache, and stays registered
-//       while the device has it.
-// Method: a cache for one entry, which lets it go while the operation is on its way.
+// Goal: the program's own memory is sent and filled through a RegionCache, and stays registered
+//       while the device uses it.
+// Method: a cache for one entry, which drops the entry while the operation is on its way.
 #include "verbatim/reactor/region_cache.hpp"
 
 #include <gtest/gtest.h>
@@ -44,7 +44,7 @@ TEST_F(CachedRegions, LetGoInFlightItStaysUntilTheDeviceIsDone) {
   auto sink = std::make_shared<Bytes>(kPiece);
   const std::weak_ptr<Bytes> alive = sink;
   auto receiving = right.receive(require(cache.find(std::move(sink))));
-  EXPECT_TRUE(cache.find(std::make_shared<Bytes>(kPiece)));  // It is let go.
+  EXPECT_TRUE(cache.find(std::make_shared<Bytes>(kPiece)));  // The entry is dropped.
   cache.clear();
   ASSERT_FALSE(alive.expired());
   EXPECT_TRUE(succeeds(left.send(filled(kPiece, seed)).wait().result));

@@ -19,7 +19,7 @@ namespace {
 constexpr std::uint64_t kRounds = 50;
 constexpr std::size_t kBytes = 4096;
 
-/// The result's buffer, if the operation went well.
+/// The buffer of the result, if the operation succeeded.
 Buffer checked(Completed<Buffer> done) {
   static_cast<void>(require(std::move(done.result)));
   return std::move(done.buffer);
@@ -58,7 +58,7 @@ int play_visitor(const std::string& address, const std::string& manner) {
   const ProtectionDomain domain = require(open_context().allocate_domain());
   Channel channel = require(dial(domain, address, {.deadline = kPatience})).channel;
   if (manner == "fork" && fork() == 0) {
-    // Until the test is over: its end of the output's pipe goes with it. wait: for that.
+    // wait: until the test is over, when its end of the output's pipe closes.
     pollfd output{.fd = STDOUT_FILENO, .events = 0, .revents = 0};
     poll(&output, 1, static_cast<int>(std::chrono::milliseconds{kPatience}.count()));
     std::_Exit(0);

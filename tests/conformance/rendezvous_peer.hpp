@@ -7,13 +7,13 @@
 
 namespace verbatim::test {
 
-/// Sends what it receives back, the asker's number of times.
+/// Sends back what it receives, as often as the asker says.
 void serve_echo(const ProtectionDomain& domain, Channel& channel);
 
-/// The child's part: dials, asks, checks each answer, closes; its exit status.
+/// The child's part: dials, asks, checks each answer, closes. Returns the exit status.
 [[nodiscard]] int play_dialler(const std::string& address);
 
-/// Another's: dials and stays until it is killed. "fork": and has a child that outlives it.
+/// Another part: dials and stays until it is killed. "fork": also has a child that outlives it.
 [[nodiscard]] int play_visitor(const std::string& address, const std::string& manner);
 
 }  // namespace verbatim::test

@@ -75,7 +75,7 @@ TEST_F(RendezvousTest, WorksByNameAndOverIpv6) {
 
 TEST_F(RendezvousTest, PreparedReceivesAreThereForTheFirstMessage) {
   ListenOptions options;
-  // No retry when the peer has no receive: only one that was posted before helps.
+  // No retry if the peer has no receive, so only a receive that was posted before helps.
   options.channel.max_rnr_retries = require(MaxRnrRetries::limited(0));
   const DialOptions dialled{.channel = options.channel};
   options.prepare = [&](PreparedChannel& prepared, const Peer&) -> Result<Preparation> {
@@ -159,7 +159,7 @@ TEST_F(RendezvousTest, PrepareMayRefuse) {
   auto [buffer, result] = receiving->wait();
   EXPECT_TRUE(buffer);
   EXPECT_TRUE(fails_with(result, Errc::closed));
-  // The listener was told.
+  // The listener got the refusal.
   EXPECT_EQ(dropped.cause(0), Errc::permission_denied);
   EXPECT_STREQ(dropped.cause(0).field, "refused by the peer");
 }
@@ -193,7 +193,7 @@ TEST_F(RendezvousTest, NobodyThereIsTimedOut) {
   const auto nobody = listener.accept(20ms);
   ASSERT_TRUE(fails_with(nobody, Errc::timed_out));
   EXPECT_STREQ(nobody.error().field, "connection");
-  // Somebody listens, but does not accept.
+  // There is a listener, but it does not accept.
   const auto silent = dial(domain, listener.address(), {.deadline = 50ms});
   ASSERT_TRUE(fails_with(silent, Errc::timed_out));
   EXPECT_STREQ(silent.error().field, "the peer's greeting");
@@ -222,7 +222,7 @@ TEST_F(RendezvousTest, CloseWaitsForAPeerThatStillSends) {
   std::vector<Pending<Buffer>> receiving;
   for (int i = 0; i < 4; ++i) receiving.push_back(fast.receive(empty(64)));
   auto closing = std::async(std::launch::async, [&] { return fast.close(kPatience); });
-  // Without the exchange of "done" it would be over by now, and what follows would fail.
+  // Without the exchange of "done" it would be over by now, and the following would fail.
   EXPECT_EQ(closing.wait_for(100ms), std::future_status::timeout);
   for (int i = 0; i < 4; ++i) EXPECT_TRUE(succeeds(slow.send(filled(64, seed)).wait().result)) << i;
   EXPECT_TRUE(succeeds(slow.close(kPatience)));
@@ -255,12 +255,12 @@ TEST_F(RendezvousTest, CloseGivesUpOnAPeerThatGoesOn) {
   ASSERT_TRUE(fails_with(late, Errc::timed_out));
   EXPECT_STREQ(late.error().field, "the peer's done");
   EXPECT_EQ(fast.cause()->code, Errc::closed);
-  EXPECT_TRUE(succeeds(slow.close(kPatience)));  // Whose peer is gone: that counts as done.
+  EXPECT_TRUE(succeeds(slow.close(kPatience)));  // The peer is gone, which counts as done.
 }
 
 TEST_F(RendezvousTest, CloseDoesNotWaitForAPeerThatIsGone) {
   auto [left, right] = meet();
-  auto untaken = right.receive(empty(64));  // Its result keeps the state, but not the connection.
+  auto untaken = right.receive(empty(64));  // Its result keeps the state, but not the link.
   {
     const Channel gone = std::move(right);
   }
@@ -279,7 +279,7 @@ TEST_F(RendezvousTest, CancelEndsACloseThatWaits) {
   EXPECT_TRUE(fails_with(closing.get(), Errc::cancelled));
 }
 
-/// One thread for both, as an event loop has: neither waits for the other.
+/// One thread for both, as in an event loop: neither waits for the other.
 TEST_F(RendezvousTest, StartedClosesOfBothSidesEndInPoll) {
   auto [left, right] = meet();
   auto receiving = right.receive(empty(64));
@@ -324,7 +324,7 @@ TEST_F(RendezvousTest, ChannelsOfTheirOwnCarrierPartTheSameWay) {
   EXPECT_TRUE(succeeds(slow.finish_sends()));
   EXPECT_TRUE(succeeds(blocked.wait().result));
   EXPECT_TRUE(succeeds(receiving.wait().result));
-  // Nobody receives this: the time is over, but the channel lives.
+  // Nobody receives this. The time runs out, but the channel lives.
   auto unwanted = fast.send(filled(64, seed));
   EXPECT_TRUE(fails_with(fast.finish_sends(10ms), Errc::timed_out));
   EXPECT_FALSE(fast.cause());
@@ -345,7 +345,7 @@ TEST_F(RendezvousTest, RecycledChannelHasNoConnectionAnyMore) {
   Channel again = require(std::move(first).connect(b));
   Channel other = require(std::move(second).connect(a));
   exchange(again, other);
-  EXPECT_TRUE(succeeds(again.close(kPatience)));  // One thread: nobody waits for anybody.
+  EXPECT_TRUE(succeeds(again.close(kPatience)));  // One thread: neither waits for the other.
   EXPECT_TRUE(succeeds(other.close(kPatience)));
 }
 

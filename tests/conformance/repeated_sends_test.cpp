@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: a message that is like the ones before it, and so may take a shorter way, is treated like
-//       the first one as soon as something is different.
-// Method: a peer sends some small messages of one kind, and without a pause one whose receive,
-//         memory, size or queue is another.
+// Goal: a message that is like those before it may take a shorter path; as soon as something is
+//       different, it is treated like a first message.
+// Method: a peer sends some small messages of one kind, and without a pause one with a different
+//         receive, memory, size or queue.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -23,7 +23,7 @@ class RepeatedSends : public testing::TestWithParam<Place> {
  protected:
   RepeatedSends() { std::ranges::fill(memory, kOld); }
 
-  /// The receive of the next send(), behind those of the messages before it.
+  /// Posts the receive of the next send(), behind those of the messages before it.
   void receive_in(std::span<ibv_sge> elements) {
     post_usual();
     ibv_recv_wr request{.wr_id = ++posted,
@@ -44,7 +44,7 @@ class RepeatedSends : public testing::TestWithParam<Place> {
           raw::post_receive(side.queue_pair(), kUsualId, raw::local(region.get(), kRoom, kUsual)),
           0);
   }
-  /// Some usual messages, and without a pause this one, with a content of its own.
+  /// Sends some usual messages, and without a pause this one, with different content.
   Outcome send(std::uint32_t bytes, bool unwatched = false) {
     fill = std::byte(static_cast<unsigned char>(fill) + 1);
     const Outcome outcome =

@@ -83,7 +83,8 @@ TEST(Immediate, OfAnEmptyWriteIsASignal) {
   EXPECT_TRUE(target.holds(test_seed()));
 }
 
-// The first try of each request meets no receive, so it is sent again, after the memory changed.
+// The first attempt of each request meets no receive, so it is sent again, after the memory
+// changed.
 TEST(Inline, MemoryIsFreeWhenThePostReturns) {
   ConnectedPair pair;
   const std::uint32_t limit = pair.local.queue_pair.limits().max_inline_bytes;
@@ -134,7 +135,7 @@ TEST(Inline, OneByteAboveTheLimitIsRefused) {
 constexpr std::size_t kFencedBytes = 64 << 10;
 
 /// Posts a read, and behind it a request that sends what was read. A send that waits for its
-/// receive holds up both, so that the device finds them side by side.
+/// receive holds up both, so that the device has both at once.
 template <class Work>
 void post_read_then(ConnectedPair& pair, const Read<1>& read, const Work& fenced) {
   pair.local.post(Send{}, 1);
@@ -185,7 +186,7 @@ TEST(Unsignaled, RequestsCompleteWithTheSignaledOneAfterThem) {
     for (std::uint64_t i = 0; i < 7; ++i)
       pair.local.post_unsignaled(Send{source.gather(i * 64, 64)}, 10 * run + i);
     pair.local.post(Send{source.gather(7 * 64, 64)}, 10 * run + 7);
-    // One completion for eight requests; the next run would find any that came too many.
+    // One completion for eight requests. The next run would find any extra completion.
     ASSERT_TRUE(succeeded_in_order({poll_one(pair.local.sends)}, 10 * run + 7));
     ASSERT_TRUE(succeeded_in_order(poll_many(pair.remote.receives, 8), 0));
     ASSERT_TRUE(holds(sink.bytes(), test_seed()));
@@ -245,7 +246,7 @@ TEST(Batch, OfNothingPostsNothing) {
   EXPECT_EQ(posted.accepted, 0u);
 }
 
-// The peer posts no receive, so the send queue stays as full as it is made.
+// The peer posts no receive, so the send queue stays full.
 TEST(Batch, LongerThanTheRoomIsTakenInPart) {
   ConnectedPair pair;
   const std::uint32_t depth = pair.local.queue_pair.limits().max_send_requests;
@@ -260,7 +261,7 @@ TEST(Batch, LongerThanTheRoomIsTakenInPart) {
   EXPECT_GE(posted.accepted, 3u);
   ASSERT_LT(posted.accepted, kBatch);
 
-  // Those that were taken complete, in order, and no other does.
+  // The requests that were taken complete, in order, and no others do.
   const std::uint64_t all = before + posted.accepted;
   for (std::uint64_t i = 0; i < all; ++i) {
     pair.remote.post(Receive{}, i);

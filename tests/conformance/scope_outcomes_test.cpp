@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: every cell of the table of outcomes (scope.hpp): what the closure does, times what becomes
-//       of the work that it did not wait for, for scope() and for manual_scope().
+// Goal: every cell of the table of outcomes (scope.hpp): what the closure does, times what happens
+//       to the work that it did not wait for, for scope() and for manual_scope().
 // Method: the work is left in each form (a handle, detached, a batch), and fails in each way.
 // Covers: channel/scope.cpp
 #include <gtest/gtest.h>
@@ -40,7 +40,7 @@ class ScopeOutcome : public ChannelsAndMemory {
   [[nodiscard]] Write<1> write(std::size_t index) {
     return {piece(index), *window.remote().sub_region(index * kPiece, kPiece)};
   }
-  /// In each form; all of it must have happened when the scope is over.
+  /// Leaves work in each form. All of it must be done when the scope is over.
   void leave_all(Scope& scope) {
     for (std::size_t i = 0; i < kForms.size(); ++i) leave(scope, kForms[i], write(i));
   }
@@ -60,7 +60,7 @@ TEST_F(ScopeOutcome, ValueAndNothingLeftIsTheValue) {
   EXPECT_EQ(left.scope([](Scope&) -> Result<int> { return 8; }).value(), 8);
   EXPECT_TRUE(left.scope([](Scope&) {}).has_value());
   EXPECT_EQ(left.manual_scope([](Scope&) { return 9; }).value(), 9);
-  // Also one that can only be moved.
+  // Also a value that can only be moved.
   EXPECT_EQ(*left.scope([](Scope&) { return std::make_unique<int>(10); }).value(), 10);
   EXPECT_EQ(
       *left.scope([](Scope&) -> Result<std::unique_ptr<int>> { return std::make_unique<int>(11); })
@@ -170,7 +170,7 @@ TEST_F(ScopeOutcome, ManualScopeWithAHandleLeftIsAMistakeAlsoWhenItSucceeded) {
   EXPECT_EQ(left.manual_scope([](Scope&) { return 7; }).value(), 7);  // Nothing stays behind.
 }
 
-// The scope waits for detached work: that is what it is for.
+// The scope waits for detached work; that is its purpose.
 TEST_F(ScopeOutcome, ManualScopeMayLeaveDetachedWork) {
   for (int round = 0; round < 20; ++round) {
     const auto outcome = left.manual_scope([&](Scope& scope) {
@@ -202,12 +202,12 @@ TEST_F(ScopeOutcome, ManualScopeMayLeaveAnythingWhenItFails) {
 
 class ScopeWithFailure : public FailingWork {
  protected:
-  /// The failing work, and one behind it that the device gives back.
+  /// The failing work, and work behind it that the device flushes.
   void leave_both(Scope& scope, Form form) {
     leave(scope, form, failing_write());
     leave(scope, form, good_write());
   }
-  /// Each of the two, with the reason.
+  /// Both failures, with the reason.
   template <class E>
   void expect_both(const ScopeError<E>& error) {
     ASSERT_EQ(error.operations.size(), 2u);
@@ -215,7 +215,7 @@ class ScopeWithFailure : public FailingWork {
     ASSERT_TRUE(left.cause());
     EXPECT_TRUE(tells(*left.cause()));
   }
-  /// Both channels, connected anew.
+  /// Connects both channels again.
   void start_again() {
     faults.reset();
     pair = require(connect_pair(domain, few_retries()));

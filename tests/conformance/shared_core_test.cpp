@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: several channels share one completion queue and one slab: whoever polls files for
-// everybody, each has its own credit, what one leaves the next can have, and the end of one can be
-// stepped while the others go on.
+// Goal: several channels share one completion queue and one slab: each poll files for all of them,
+//       each has its own credit, slots that one leaves can be used by the next, and the end of one
+//       can be stepped while the others continue.
 // Covers: channel/completion_core.cpp, channel/prepared_channel.cpp
 #include <gtest/gtest.h>
 
@@ -21,7 +21,7 @@ namespace {
 using detail::SlotState;
 using detail::Ticket;
 
-/// A channel without its face. Gone when it is destroyed, as a Channel is.
+/// A channel without its public interface. Like a Channel, it is gone when it is destroyed.
 class Side {
  public:
   explicit Side(detail::ChannelState* state) : state_(state) {}
@@ -71,7 +71,7 @@ class SharedCore : public testing::Test {
     left.connect(to_right);
     return {std::move(left), std::move(right)};
   }
-  /// One message; both results come to whoever looks.
+  /// One message; both results come with any poll.
   void exchange(const Side& from, const Side& to) {
     const Ticket receiving = to.receive();
     const Ticket sending = from.send();
@@ -128,8 +128,8 @@ TEST_F(SharedCore, OnlyTheChannelThatFailsEnds) {
 
 TEST_F(SharedCore, SlotsAndPlacesComeBackWhileTheQueueIsBusy) {
   const auto [left, right] = pair();
-  // 64 slots are eight channels, 256 places 32 queue pairs: many more come and go, and with a
-  // message of somebody's in the queue it is never found empty.
+  // 64 slots are eight channels, and 256 entries are 32 queue pairs. Many more come and go. Because
+  // the queue always holds a message, it is never found empty.
   for (int i = 0; i < 40; ++i) {
     const Ticket receiving = right.receive();
     const Ticket sending = left.send();
@@ -157,7 +157,7 @@ TEST_F(SharedCore, EndIsSteppedWhileOthersGoOn) {
   left->begin_end({.code = Errc::cancelled, .operation = "test"});
   EXPECT_TRUE(left->cause);
   EXPECT_EQ(left->ending.stage, detail::Ending::Stage::flushing);
-  EXPECT_TRUE(left.send().refused());  // It would not be covered by the marker.
+  EXPECT_TRUE(left.send().refused());  // The marker would not cover it.
   EXPECT_TRUE(left.receive().refused());
   detail::Patience patience{*one.operator->(), std::chrono::seconds{10}};
   const auto has_ended = [&] { return left->step({}); };

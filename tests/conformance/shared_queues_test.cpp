@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Goal: several threads may post to one queue pair and poll one completion queue at the same time,
-//       and nothing is lost, doubled or out of order.
-// Method: threads that share a queue pair and both of its completion queues; each message tells
-//         who sent it. ThreadSanitizer looks on in its lane.
+//       and nothing is lost, duplicated or out of order.
+// Method: threads that share a queue pair and both of its completion queues; each message contains
+//         its sender. The lane for ThreadSanitizer runs this, too.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -23,7 +23,7 @@ class SharedQueues : public testing::Test {
   static constexpr unsigned kDepth = 16;
   const unsigned each = 300 * stress_factor();  ///< Messages of one thread.
 
-  /// Runs so many threads of each kind; what they throw fails the test.
+  /// Runs this many threads of each kind. An exception in one fails the test.
   template <class Body>
   void add(std::vector<std::jthread>& threads, Body body) {
     for (unsigned i = 0; i < kThreads; ++i)
@@ -36,7 +36,7 @@ class SharedQueues : public testing::Test {
         }
       });
   }
-  /// A thread takes a place in a queue that is `kDepth` deep, or waits for one.
+  /// Takes a place in a queue that is `kDepth` deep, or waits for one.
   void take_place(std::atomic<int>& places) const {
     for (;;) {
       if (stop) throw SetupFailed("another thread failed");
@@ -45,7 +45,7 @@ class SharedQueues : public testing::Test {
       std::this_thread::yield();
     }
   }
-  /// Polls until all threads together have found so many.
+  /// Polls until all threads together have found this many.
   template <class Each>
   void poll_all(CompletionQueue queue, std::atomic<unsigned>& found, unsigned total, Each handle) {
     std::array<Completion, 5> some;
@@ -104,7 +104,7 @@ TEST_F(SharedQueues, TakeTheWorkOfManyThreads) {
   ASSERT_FALSE(stop);
   for (auto& of_one : arrived) {
     ASSERT_EQ(of_one.size(), each);
-    // The threads that poll overtake each other; all the same, each message comes once.
+    // The polling threads overtake each other, but each message must come once.
     std::ranges::sort(of_one);
     for (std::uint32_t i = 0; i < each; ++i) ASSERT_EQ(of_one[i], i);
   }
@@ -118,7 +118,7 @@ TEST_F(SharedQueues, KeepTheOrderOfEachThread) {
     for (std::uint32_t i = 0; i < each; ++i) {
       take_place(places);
       pair.local.post(send_immediate(sender << 24 | i), sender);
-      static_cast<void>(poll_ok(pair.local.sends));  // Anybody's.
+      static_cast<void>(poll_ok(pair.local.sends));  // Of any thread.
     }
   });
   std::array<std::uint32_t, kThreads> next{};
@@ -142,7 +142,7 @@ TEST_F(SharedQueues, FlushOnceWhenOneThreadMovesToError) {
     if (thread == 0) require(pair.local.queue_pair.move_to_error());
   });
   threads.clear();
-  // Some devices (rxe) look for receives to give back only at the transition: once more.
+  // Some devices (rxe) look for receives to flush only at the transition, so move to ERR once more.
   require(pair.local.queue_pair.move_to_error());
   const auto found = poll_many(pair.local.receives, static_cast<std::size_t>(posted.load()));
   for (const Completion& completion : found) EXPECT_EQ(completion.status(), WorkStatus::flushed);

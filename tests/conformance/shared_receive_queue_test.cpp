@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: queue pairs share receives; running low is told once per arming; a broken queue pair takes
-//       no receive with it.
-// Method: two connections into one shared receive queue, events read by hand.
+// Goal: queue pairs share receives; running low is reported once per arming; a broken queue pair
+//       takes no receive with it.
+// Method: two connections into one shared receive queue, with events read by hand.
 // Covers: soft/receive_ring.cpp, soft/shared_receive_queue.cpp
 #include <gtest/gtest.h>
 
@@ -28,7 +28,7 @@ struct SharedReceivers {
     }};
   }
   void post(std::uint64_t id) { require(unsafe::post(queue, Receive{}, WrId{id})); }
-  /// Whether the event was seen by now.
+  /// Whether the event has been seen by now.
   [[nodiscard]] bool has(EventType type) {
     require(domain.context().dispatch_events());
     return queue.events().has(type);
@@ -62,7 +62,7 @@ TEST_F(SharedReceive, ServesTwoQueuePairs) {
     pair.local.post(Send{source.gather()}, turn);
     poll_ok(pair.local.sends);
     const Completion received = poll_ok(pair.remote.receives);
-    // Receives are taken in the order in which they were posted, by whoever needs one.
+    // Receives are taken in the order in which they were posted, by any queue pair that needs one.
     EXPECT_EQ(received.id(), WrId{turn});
     EXPECT_EQ(received.queue_pair(), pair.remote.queue_pair.number());
     EXPECT_EQ(received.byte_count(), 100u);
@@ -70,14 +70,14 @@ TEST_F(SharedReceive, ServesTwoQueuePairs) {
   }
 }
 
-// Queue pairs return receives in any order, and each that came back makes room for another.
+// Queue pairs return receives in any order, and each receive that came back makes room for another.
 TEST_F(SharedReceive, HasRoomAgainWhicheverReceiveCameBack) {
   SharedReceivers receivers{4};
   ConnectedPair slow(receivers.domain, receivers.options());
   ConnectedPair quick(receivers.domain, receivers.options());
   const std::uint64_t depth = receivers.queue.max_requests();
   for (std::uint64_t id = 0; id < depth; ++id) receivers.post(id);
-  slow.local.post(send_immediate(7), 1);  // It takes the first, and does not look for long.
+  slow.local.post(send_immediate(7), 1);  // It takes the first, and does not poll for a long time.
   poll_ok(slow.local.sends);
   std::uint64_t next = depth;
   for (std::uint64_t turn = 1; turn <= 5 * depth; ++turn) {

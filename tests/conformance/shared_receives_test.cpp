@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: channels of one reactor share their receives: each message comes to its channel, every
-//       buffer comes home whatever becomes of the channel, and no channel takes them all.
+// Goal: channels of one reactor share their receives: each message reaches its channel, every
+//       buffer comes home whatever happens to the channel, and no channel takes them all.
 // Method: pairs of channels on one reactor; the buffers are counted afterwards.
 // Covers: channel/shared_receives.cpp, channel/inbox.cpp
 #include <gtest/gtest.h>
@@ -44,7 +44,7 @@ class SharedReceives : public testing::Test {
     fill(buffer.bytes(), with);
     return buffer;
   }
-  /// Whether all are home, as soon as what is going on is over.
+  /// Whether all buffers come home once everything is over.
   [[nodiscard]] bool all_home(std::uint32_t count = kCount) {
     return eventually([&] {
       reactor->poll();
@@ -52,7 +52,7 @@ class SharedReceives : public testing::Test {
     });
   }
 
-  /// Sends back what comes, in the buffer that it came in, until the channel ends.
+  /// Sends back each message in the buffer in which it arrived, until the channel ends.
   static Task<void> echo(Channel& channel, Error& end) {
     for (;;) {
       auto [buffer, result] = co_await channel.receive();
@@ -68,7 +68,7 @@ class SharedReceives : public testing::Test {
       }
     }
   }
-  /// Messages of different lengths there and back; how many came back right.
+  /// Sends messages of different lengths and gets them back. Counts how many came back right.
   static Task<void> ask(Channel& channel, Channel& server, Buffer out, std::uint64_t base,
                         int count, int& right) {
     for (int i = 0; i < count; ++i) {
@@ -133,7 +133,7 @@ TEST_F(SharedReceives, BuffersComeHomeFromChannelsThatComeAndGo) {
   }  // The others go with messages that nobody has read.
   reactor->run();
   EXPECT_TRUE(all_home()) << reactor->free_receives();
-  // And they are posted, not only counted.
+  // They are posted, not only counted.
   auto [left, right] = connected();
   for (std::uint32_t i = 0; i < 2 * kCount; ++i) {
     ASSERT_TRUE(succeeds(left.send(filled(100, seed + i)).wait().result)) << i;
@@ -160,7 +160,7 @@ TEST_F(SharedReceives, ChannelThatNobodyReadsEndsAndGivesItsBuffersBack) {
   EXPECT_TRUE(fails_with(right.receive().wait().result, Errc::limit_exceeded));
   static_cast<void>(last.wait());
   EXPECT_TRUE(all_home()) << reactor->free_receives();
-  // Others do not notice.
+  // The other channels are not affected.
   ASSERT_TRUE(succeeds(one.send(filled(100, seed)).wait().result));
   EXPECT_TRUE(succeeds(other.receive().wait(10s).result));
 }
@@ -189,7 +189,7 @@ TEST_F(SharedReceives, MessageGivenToACoroutineThatIsDestroyedGoesToTheNext) {
   {
     Reactor other = require(Reactor::create(domain));
     other.spawn(await_one(right, result, has_buffer));
-    // A blocking call finds the message: the coroutine would go on at the next turn.
+    // A blocking call finds the message. The coroutine would continue in the next turn.
     ASSERT_TRUE(succeeds(left.send(filled(100, seed)).wait().result));
     EXPECT_TRUE(eventually([&] { return right.poll() && reactor->free_receives() == kCount - 1; }));
   }
@@ -320,7 +320,7 @@ TEST_F(SharedReceives, BuffersOutliveTheirReactor) {
       taken.push_back(std::move(buffer));
     }
     reactor.reset();
-    // The channels live on, blocking.
+    // The channels live on, with blocking calls.
     ASSERT_TRUE(succeeds(left.send(filled(100, seed + 1)).wait().result));
     EXPECT_TRUE(succeeds(right.receive().wait(10s).result));
   }

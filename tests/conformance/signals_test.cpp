@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: a signal that the program waits for reaches the program, not a thread that the library
-//       made behind its back.
-// Method: a process of its own, connected to this one: so it has all threads that there can be. It
-//         looks at the masks of all threads but its own, and waits for a signal in the two ways
-//         that need every thread to block it.
+// Goal: a signal that the program waits for reaches the program, and not a thread that the library
+//       created.
+// Method: a separate process, connected to this one, so that it has all threads of the library. It
+//         checks the masks of all threads but its own, and waits for a signal in the two ways that
+//         need every thread to block it.
 #include <gtest/gtest.h>
 
 #include <sys/signalfd.h>
@@ -24,7 +24,8 @@
 namespace verbatim::test {
 namespace {
 
-/// What a program may wait for. The others tell of a mistake in the thread that they go to.
+/// The signals that a program may wait for. The others report an error in the thread that receives
+/// them.
 constexpr int kAwaitable[] = {SIGHUP,  SIGINT,  SIGQUIT,   SIGUSR1, SIGUSR2,  SIGPIPE,
                               SIGALRM, SIGTERM, SIGCHLD,   SIGCONT, SIGTSTP,  SIGTTIN,
                               SIGTTOU, SIGURG,  SIGVTALRM, SIGPROF, SIGWINCH, SIGIO};
@@ -102,7 +103,7 @@ TEST(Signals, ReachADescriptorThatIsReadForThem) { expect_child_succeeds("descri
 int play_signals(std::uint16_t port, const std::string& part) {
   Link link = Link::connect(port);
   Session session = join(link);
-  session.side.post(Send{}, 1);  // Has no receive over there: somebody must try it again.
+  session.side.post(Send{}, 1);  // No receive there: a thread has to retry.
   if (part == "masks") return others_block_all() ? 0 : 1;
   return (part == "wait" ? waits_for_signal() : reads_signal()) ? 0 : 1;
 }

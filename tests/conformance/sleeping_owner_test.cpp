@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: an asynchronous event wakes its owner, who sleeps in the call that reads events and polls
-//       for nothing, wherever the peer that caused it lives.
-// Method: a thread in get_async_event; a peer in this process or in another one does what raises
-//         the event. Each test is a process of its own: what an earlier one started must not help.
+// Goal: an asynchronous event wakes its owner, which sleeps in the call that reads events and does
+//       not poll, whether the peer that caused the event is in this process or another.
+// Method: a thread in get_async_event; a peer in this process or in another one raises the event.
+//         Each test runs in a separate process, because what an earlier test started must not help.
 // Covers: soft/helper.cpp
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@
 namespace verbatim::test {
 namespace {
 
-/// What a real device may take, on an emulated machine.
+/// How long a real device may take, on an emulated machine.
 constexpr std::chrono::seconds kWakeUp{5};
 
 /// How the owner waits for events.
@@ -43,7 +43,7 @@ class EventSleeper {
         }) {
     EXPECT_TRUE(thread_.sleeps());
   }
-  /// What woke the owner, if anything did.
+  /// The event that woke the owner, if any.
   [[nodiscard]] std::optional<ibv_async_event> wake_up() {
     static_cast<void>(thread_.ends_within(kWakeUp));
     thread_.join();
@@ -78,7 +78,7 @@ INSTANTIATE_TEST_SUITE_P(
              (std::get<Sleep>(each.param) == Sleep::in_the_call ? "InTheCall" : "OnTheDescriptor");
     });
 
-/// A shared queue with `posted` receives that tells when fewer than `limit` are left.
+/// A shared queue with `posted` receives, which raises an event when fewer than `limit` are left.
 void prepare_limit(const Watched& side, const raw::Owned<ibv_mr>& region, std::uint64_t posted,
                    std::uint32_t limit) {
   for (std::uint64_t id = 0; id < posted; ++id)
@@ -144,7 +144,7 @@ TEST_P(SleepingOwner, HearsThatAnIdleSendQueueIsDrained) {
     const Watched side({.peer = place_});
     EventSleeper owner(side.context.get(), how_);
     const int error = drain(side.queue_pair());
-    if (error == EOPNOTSUPP || error == ENOSYS) return;  // Not every device can.
+    if (error == EOPNOTSUPP || error == ENOSYS) return;  // Not every device can do this.
     ASSERT_EQ(error, 0);
     const auto event = owner.wake_up();
     ASSERT_TRUE(is(event, IBV_EVENT_SQ_DRAINED));
@@ -165,7 +165,7 @@ TEST(SleepingOwnerOfTwo, HearsThatABusySendQueueIsDrained) {
     ASSERT_EQ(raw::post_send(left.get(), 1, {}), 0);  // It waits for a receive.
     EventSleeper owner(context.get(), Sleep::in_the_call);
     const int error = drain(left.get());
-    if (error == EOPNOTSUPP || error == ENOSYS) return;  // Not every device can.
+    if (error == EOPNOTSUPP || error == ENOSYS) return;  // Not every device can do this.
     ASSERT_EQ(error, 0);
     ASSERT_EQ(raw::post_receive(right.get(), 2, {}), 0);
     const auto event = owner.wake_up();
@@ -184,7 +184,7 @@ TEST_P(SleepingOwner, HearsThatABrokenQueuePairHasTakenItsLastReceive) {
   contained([this] {
     const Watched side({.peer = place_, .shared = true});
     const auto wait_for_last = [&] {
-      // The access that is refused may have an event of its own.
+      // The access that is refused may raise a separate event.
       for (int i = 0; i < 3; ++i) {
         EventSleeper owner(side.context.get(), how_);
         if (i == 0) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: clients that are silent, slow, hostile, gone or too many are dropped with their own cause,
-//       and hold nobody up.
-// Method: clients that the test plays itself, beside good ones, over TCP on this host.
+// Goal: clients that are silent, slow, hostile, gone or too many are dropped, each with its own
+//       cause, and hold up nobody.
+// Method: clients that the test itself plays, beside good ones, over TCP on this host.
 // Covers: channel/reception.cpp
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -33,7 +33,7 @@ class StrangersTest : public MeetingTest {
     options.on_dropped = dropped.note();
     return require(Listener::open(domain, "127.0.0.1:0", std::move(options)));
   }
-  /// A frame of an introduction with a sound endpoint.
+  /// A frame with an introduction that contains a valid endpoint.
   [[nodiscard]] static std::string introduction(const Endpoint& endpoint) {
     const auto bytes = encode(endpoint);
     const std::size_t length = bytes.size() + 2;
@@ -94,7 +94,7 @@ TEST_F(StrangersTest, AreDroppedWithTheirOwnCauseAndTheListenerGoesOn) {
     EXPECT_TRUE(dropped.peer(i).address.starts_with("127.0.0.1:"));
     ++i;
   }
-  // Strangers are known by their first bytes.
+  // The error shows the first bytes of a stranger.
   EXPECT_EQ(dropped.cause(0).value, 0x20544547u);  // "GET "
   expect_good_client(listener);
 }
@@ -137,7 +137,7 @@ TEST_F(StrangersTest, OfTheFirstVersionAreToldWhatIsTheMatter) {
   EXPECT_EQ(ours.value, 1u);
   EXPECT_EQ(ours.limit, 2u);
   EXPECT_TRUE(explain(ours).contains("the same on both sides")) << explain(ours);
-  // What it hears it decodes as an endpoint, and finds another version.
+  // The old client decodes our answer as an endpoint, and finds another version.
   const std::string heard = old.hear_all();
   ASSERT_GT(heard.size(), 8u);
   EXPECT_EQ(heard.substr(0, 6), (std::string{"VBF1\x01\0", 6}));
@@ -147,7 +147,8 @@ TEST_F(StrangersTest, OfTheFirstVersionAreToldWhatIsTheMatter) {
   EXPECT_EQ(theirs.error().value, 2u);
 }
 
-/// A server that is none of ours: says to each client the next of its words, and hangs up.
+/// A server that does not use the library: it sends each client the next of its words, and hangs
+/// up.
 class StrangeServer {
  public:
   explicit StrangeServer(std::vector<std::string> words)
@@ -175,19 +176,19 @@ class StrangeServer {
     });
   }
   ~StrangeServer() {
-    shutdown(fd_, SHUT_RD);  // It waits no longer.
+    shutdown(fd_, SHUT_RD);  // It stops waiting.
     finish();
     ::close(fd_);
   }
   StrangeServer(const StrangeServer&) = delete;
   StrangeServer& operator=(const StrangeServer&) = delete;
   [[nodiscard]] const std::string& address() const { return address_; }
-  /// Once all its words are said: how many clients there were.
+  /// Returns, after all words were sent, how many clients there were.
   [[nodiscard]] int clients() {
     finish();
     return clients_;
   }
-  /// Likewise: what the last one said first.
+  /// Returns, likewise, what the last client sent first.
   [[nodiscard]] const std::string& heard() {
     finish();
     return heard_;
@@ -254,10 +255,10 @@ TEST_F(StrangersTest, MuteClientDoesNotHoldUpAnAcceptWithoutTime) {
   EXPECT_STREQ(nobody.error().field, "connection");
   EXPECT_TRUE(fails_with(listener.accept(-1s), Errc::timed_out));
   expect_good_client(listener);
-  EXPECT_EQ(dropped.count(), 0u);  // The mute one is still on the line.
+  EXPECT_EQ(dropped.count(), 0u);  // The mute client is still connected.
 }
 
-/// Of this process, now.
+/// How many descriptors this process has open.
 std::ptrdiff_t open_descriptors() {
   const std::filesystem::directory_iterator all{"/proc/self/fd"};
   return std::ranges::distance(begin(all), end(all));
@@ -265,7 +266,7 @@ std::ptrdiff_t open_descriptors() {
 
 TEST_F(StrangersTest, VanishAtAnyByteOfAHandshake) {
   const Listener listener = listen();
-  expect_good_client(listener);  // What the device opens once is open now.
+  expect_good_client(listener);  // The device has opened its descriptors now.
   const auto prepared = require(PreparedChannel::create(domain));
   const std::ptrdiff_t before_all = open_descriptors();
   const std::string whole = std::string{kGreeting} + introduction(prepared.endpoint());
@@ -325,7 +326,7 @@ TEST_F(StrangersTest, ByteByByteGainNoTimeAndCostOthersNone) {
 TEST_F(StrangersTest, AtTheBoundTheOldestMakesRoom) {
   const Listener listener = listen({.max_handshakes = 3});
   std::vector<Stranger> silent;
-  // Each is let in before the next comes.
+  // Each client is admitted before the next one comes.
   for (int i = 0; i < 3; ++i) {
     silent.emplace_back(listener.port());
     ASSERT_FALSE(require(listener.try_accept()).has_value());
@@ -335,7 +336,7 @@ TEST_F(StrangersTest, AtTheBoundTheOldestMakesRoom) {
   serve_until(listener, [&] { return dropped.count() == 1; });
   EXPECT_EQ(dropped.cause(0), Errc::busy);
   EXPECT_EQ(dropped.cause(0).limit, 3u);
-  // It was the first, and it was told.
+  // It was the first, and it got a refusal.
   const std::string heard = silent[0].hear_all();
   EXPECT_TRUE(heard.starts_with(std::string{"VBF1\x04\0", 6})) << heard.size();
   EXPECT_TRUE(heard.contains("handshakes at once"));
@@ -369,7 +370,7 @@ TEST_F(StrangersTest, WhereDescriptorsRunOutTheOldestMakesRoom) {
     const FewDescriptors limit{2};
     EXPECT_TRUE(succeeds(listener.try_accept()));
   }
-  // One place at least was free, two at most; nobody left without need.
+  // At least one place was free, at most two; no client was dropped without need.
   EXPECT_GE(dropped.count(), 3u);
   EXPECT_LE(dropped.count(), 4u);
   for (std::size_t i = 0; i < dropped.count(); ++i) EXPECT_EQ(dropped.cause(i), Errc::busy);
@@ -388,7 +389,7 @@ TEST_F(StrangersTest, WithoutAnyDescriptorAcceptSaysSo) {
   expect_good_client(listener);
 }
 
-/// Silent clients that stay, and others that come and go at this pace.
+/// Silent clients that stay, and others that come and go at this rate.
 class Flood {
  public:
   Flood(std::uint16_t port, int silent, int per_second) {
@@ -405,7 +406,7 @@ class Flood {
         }
         if (waiting.size() > 300) waiting.erase(waiting.begin(), waiting.begin() + 100);
         next += std::chrono::nanoseconds{1s} / per_second;
-        std::this_thread::sleep_until(next);  // wait: the pace of the flood.
+        std::this_thread::sleep_until(next);  // wait: the rate of the flood.
       }
     });
   }
@@ -446,7 +447,7 @@ TEST_F(StrangersTest, FloodAndSilenceKeepNoGoodClientOut) {
   over = true;
   server.join();
   EXPECT_EQ(static_cast<std::size_t>(served), took.size());
-  EXPECT_GT(dropped.count(), 0u);  // The bound was met, or the test shows nothing.
+  EXPECT_GT(dropped.count(), 0u);  // Otherwise the test would show nothing.
   EXPECT_EQ(dropped.cause(0), Errc::busy);
   std::ranges::sort(took);
   std::cout << took.size() << " dials, median "
@@ -464,9 +465,9 @@ TEST_F(StrangersTest, EventLoopServesManyClientsAtOnce) {
   const auto deadline = Clock::now() + kPatience;
   while (met.size() < kClients) {
     pollfd entry{.fd = listener.fd(), .events = POLLIN, .revents = 0};
-    // Once it was quiet, only fd() says when to go on: what it misses ends the test.
+    // Once it is quiet, only fd() says when to continue. A missed wake-up ends the test.
     ASSERT_EQ(poll(&entry, 1, static_cast<int>(kPatience / 1ms)), 1);
-    auto came = require(listener.try_accept());  // One at a time: the others must be told again.
+    auto came = require(listener.try_accept());  // One at a time: fd() must report the rest.
     if (came) met.push_back(*std::move(came));
     ASSERT_LT(Clock::now(), deadline);
   }
@@ -528,7 +529,7 @@ TEST_F(StrangersTest, ListenerBelongsToTheProcessThatOpenedIt) {
   ASSERT_EQ(read(both[0], &word, 1), 1);
   EXPECT_EQ(word, 'y');
   listener.reset();
-  // The child holds the port no more than we do.
+  // The child does not hold the port either.
   EXPECT_TRUE(succeeds(Listener::open(domain, "127.0.0.1:" + std::to_string(port))));
   ::close(both[0]);
   int status = 1;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: what two sides get wrong when they connect shows, and delivers nothing: a program that was
-//       tested on one device does not fail on another.
-// Method: one value is wrong per test; bare verbs, since the library gets them right.
+// Goal: a mistake that two sides make when they connect becomes visible, and nothing is delivered:
+//       a program that was tested on one device does not fail on another.
+// Method: one value is wrong per test; the tests use bare verbs, because the library gets the
+//         values right.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -21,10 +22,10 @@ constexpr std::byte kNew{0x5a};
 constexpr std::uint32_t kBytes = 64;
 constexpr std::uint64_t kReceive = 7;
 
-/// What a device may take for its retries, on an emulated machine.
+/// How long a device may take for its retries, on an emulated machine.
 constexpr std::chrono::seconds kRetries{10};
 
-/// Two queue pairs that a test connects in its own wrong way, and memory at both ends.
+/// Two queue pairs that a test connects wrongly, and memory at both ends.
 struct Misconnected {
   Misconnected() {
     memory.fill(kOld);
@@ -35,7 +36,7 @@ struct Misconnected {
   [[nodiscard]] testing::AssertionResult target_is(std::byte value) const {
     return all_equal(memory.bytes().subspan(4096, kBytes), value);
   }
-  /// The requester's completion, or nothing.
+  /// The status of the requester's completion, or nothing.
   [[nodiscard]] std::optional<ibv_wc_status> outcome() const {
     const auto found = raw::poll_within(sends.get(), kRetries);
     if (!found) return std::nullopt;
@@ -119,14 +120,14 @@ TEST(SequenceNumber, ThatBothAgreeOnDelivers) {
 
 // ---- Addresses
 
-/// To the right queue pair number at an address that nobody has.
+/// Uses the right queue pair number at an address that nobody has.
 void expect_wrong_address_delivers_nothing(const std::function<void(raw::Address&)>& change) {
   const Misconnected pair;
   raw::connect(pair.responder.get(), raw::address_of(pair.requester.get()));
   raw::Address wrong = raw::address_of(pair.responder.get());
   change(wrong);
   ASSERT_EQ(raw::to_init(pair.requester.get()), 0);
-  if (raw::to_ready_to_receive(pair.requester.get(), wrong) != 0) return;  // That is a way to show.
+  if (raw::to_ready_to_receive(pair.requester.get(), wrong) != 0) return;  // Refusing is enough.
   ASSERT_EQ(raw::to_ready_to_send(pair.requester.get()), 0);
   pair.expect_nothing_arrives();
 }
@@ -167,7 +168,7 @@ TEST_P(ReadsInFlight, NoneAllowedToTheRequesterFailThere) {
   const Misconnected pair;
   raw::connect(pair.responder.get(), raw::address_of(pair.requester.get()));
   raw::connect(pair.requester.get(), raw::address_of(pair.responder.get()), {.max_reads_out = 0});
-  if (post(pair) != 0) return;  // That is a way to show.
+  if (post(pair) != 0) return;  // Refusing is enough.
   EXPECT_TRUE(is_one_of(pair.outcome(), {IBV_WC_LOC_QP_OP_ERR}));
   EXPECT_TRUE(pair.target_is(kOld));
 }
@@ -183,7 +184,7 @@ TEST_P(ReadsInFlight, NoneAllowedByTheResponderFailThere) {
 
 // ---- Rights
 
-/// A queue pair that does not take the operation at all may call the request itself invalid.
+/// A queue pair that does not allow the operation at all may call the request itself invalid.
 constexpr std::initializer_list<ibv_wc_status> kDenied{IBV_WC_REM_ACCESS_ERR,
                                                        IBV_WC_REM_INV_REQ_ERR};
 
@@ -214,7 +215,7 @@ TEST(Rights, ThatAreThereLetAWriteOfNoBytesPassWithoutAKey) {
 
 // ---- What cannot be made
 
-/// As ibv_create_qp_ex asks the provider; nullptr with errno.
+/// Like ibv_create_qp_ex; nullptr with errno.
 raw::Owned<ibv_qp> try_extended(const Misconnected& objects, ibv_qp_type type,
                                 std::uint64_t operations) {
   ibv_qp_init_attr_ex wanted{};
@@ -306,7 +307,7 @@ TEST(DatagramSource, IsTheSendersLid) {
   EXPECT_EQ(found.slid, from.lid);
   EXPECT_EQ(found.src_qp, sender->qp_num);
 
-  // Programs that know no global addresses answer so.
+  // This is how programs answer that do not know global addresses.
   raw::Address back;
   back.lid = found.slid;
   const raw::Owned<ibv_ah> answer = raw::address_handle(objects.domain.get(), back);

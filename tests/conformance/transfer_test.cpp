@@ -25,7 +25,7 @@ void PrintTo(Operation operation, std::ostream* out) {
                                            : "Read");
 }
 
-/// Relative to the MTU where that matters, so that every device runs the same list of tests.
+/// Relative to the MTU if that matters, so that every device runs the same list of tests.
 struct Length {
   const char* name;
   std::int64_t bytes;
@@ -72,7 +72,7 @@ void transfer_by_write(ConnectedPair& pair, Side& from, Side& to, const Job& job
   const Completion written = poll_ok(from.sends);
   EXPECT_EQ(written.id(), WrId{1});
   EXPECT_EQ(written.opcode(), Opcode::write);
-  // The peer's processor is sure to see the data only after a message that came later.
+  // The peer's processor is sure to see the data only after a later message.
   to.post(Receive{}, 2);
   from.post(send_immediate(0), 3);
   poll_ok(from.sends);
@@ -149,7 +149,7 @@ TEST_P(LongestTransfer, PlusOneByteIsRefusedWithTheLimit) {
   ConnectedPair pair{
       {.both = [most](QueuePairOptions& options) { options.max_send_elements = most; }}};
   const std::uint64_t limit = pair.local.queue_pair.limits().max_message_bytes;
-  // Elements may overlap: so a fraction of the memory makes one byte more than the maximum.
+  // Elements may overlap, so a fraction of the memory is enough for one byte more than the maximum.
   const std::uint64_t share = limit / most + 1;
   Buffer buffer = require(pair.domain.allocate(share));
   std::vector<GatherElement> from;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: unreliable connections and datagrams deliver what arrives whole, and say who sent it.
-// Method: a device under test talks to itself, where nothing is lost unless the receiver refuses.
+// Goal: unreliable connections and datagrams deliver what arrives whole, and report the sender.
+// Method: the device talks to itself, where nothing is lost unless the receiver refuses it.
 // Covers: soft/address_handle.cpp, soft/datagram.cpp
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@
 namespace verbatim::test {
 namespace {
 
-constexpr std::size_t kHeader = 40;  ///< What a datagram's receive buffer starts with.
+constexpr std::size_t kHeader = 40;  ///< At the start of a datagram's receive buffer.
 
 class UnreliableConnection : public testing::Test {
  protected:

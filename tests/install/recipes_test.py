@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""The recipes of vcpkg and Conan, run with stand-ins for the two: both load from the network."""
+"""The recipes of vcpkg and Conan, run with stand-ins, because the real tools need the network."""
 import importlib.util
 import json
 import re
@@ -18,7 +18,7 @@ CMAKE = (ROOT / "CMakeLists.txt").read_text()
 VERSION = re.search(r"VERSION (\d+\.\d+\.\d+)", CMAKE)[1]
 OPTIONS = set(re.findall(r"^option\((\w+)", (ROOT / "cmake/options.cmake").read_text(), re.M))
 
-# Functions of vcpkg that a portfile calls: they print how they were called.
+# Functions of vcpkg that a portfile calls. They print their arguments.
 STAND_IN = """
 set(CURRENT_PACKAGES_DIR "{place}")
 set(PORT verbatim)
@@ -126,7 +126,7 @@ class Conan(unittest.TestCase):
         recipe.options = types.SimpleNamespace(**(recipe.default_options | options))
         recipe.cpp_info = Properties()
         packages = [types.SimpleNamespace(ref=types.SimpleNamespace(name=name))
-                    for name in ("nlohmann_json", "libsodium")]  # Of Asio the system has its own.
+                    for name in ("nlohmann_json", "libsodium")]  # The system has its own Asio.
         recipe.dependencies = types.SimpleNamespace(host=dict(enumerate(packages)))
         return recipe, seen
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What a barrier does besides notices when nobody has to be waited for: nothing.
+// What a barrier does besides its notices when it does not have to wait: nothing.
 #include <gtest/gtest.h>
 
 #include "network/barrier_world.hpp"

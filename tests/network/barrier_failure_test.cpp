@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Covers: network/barrier_missing.cpp
 //
-// Barriers that cannot be made, are too late, or do not fit together.
+// Barriers that cannot be created, that time out, or that do not match.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -70,7 +70,7 @@ TEST(BarrierArguments, NameAPeerThatIsNotConnected) {
   ASSERT_TRUE(fails_with(made, Errc::not_ready));
   EXPECT_EQ(made.error().value, 1u);
   EXPECT_THAT(made.error().field, HasSubstr("connect()"));
-  // Whom it neither notifies nor waits for need not be connected.
+  // A rank that it neither notifies nor waits for need not be connected.
   world[2].group->peers[1].channel = nullptr;
   EXPECT_TRUE(
       succeeds(Barrier::create(*world[2].group, everyone(3), BarrierAlgorithm::centralized)));
@@ -148,11 +148,11 @@ TEST(BarrierTimeout, OfTheRootNamesExactlyTheMissing) {
   EXPECT_THAT(to_string(late.error()), HasSubstr("rank 3 has not come"));
 }
 
-/// Nobody who has come is named, also by those that the missing one would not have notified.
+/// Nobody names a rank that has come, not even a rank that the missing one would not have notified.
 TEST(BarrierTimeout, WithASessionEveryoneNamesTheOneThatIsMissing) {
   for (const auto algorithm : kAlgorithms) {
     World world{5, {.session = true}};
-    std::latch waiting{4};  // All have said that they wait,
+    std::latch waiting{4};  // All have reported that they wait,
     std::latch told{4};     // and nobody stops before all have asked.
     world.run([&](WorldRank& self) {
       if (self.rank == 3) return;
@@ -221,7 +221,7 @@ TEST(BarrierMismatch, OfTheRanksIsTold) {
   const auto other = pair(kLong);
   ASSERT_TRUE(other == Errc::incompatible);
   EXPECT_EQ(other.error().error.value, 1u);
-  // Nobody knows how far the others are: it stays so, for barriers with them.
+  // Nobody knows how far the others are, so barriers with them stay broken.
   EXPECT_TRUE(pair(0ns) == Errc::broken);
   EXPECT_TRUE(world[0].barrier(std::vector<Rank>{0, 2})(0ns) == Errc::timed_out);
 }

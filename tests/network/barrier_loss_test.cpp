@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What becomes of barriers when a rank is lost, leaves, or seems to be gone.
+// What happens to barriers when a rank is lost, leaves, or seems to be gone.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/eventfd.h>
@@ -74,7 +74,7 @@ TEST(BarrierLoss, EndsAlsoThoseThatMeetTheSameRanksUntilARegroup) {
   ASSERT_TRUE(succeeds(three.arrive()));
   world.coordinator.depart({.rank = 2, .why = Departed::silent});
   EXPECT_TRUE(fails(three.wait(kLong), Errc::peer_lost, 2));
-  // Rank 1 may have come to it, or not: who can tell what its next notice means?
+  // Rank 1 may have come to it or not, so nobody can tell what its next notice means.
   EXPECT_TRUE(fails(world[0].barrier(std::vector<Rank>{0, 1})(kLong), Errc::peer_lost, 2));
   EXPECT_TRUE(world[0].barrier(std::vector<Rank>{0, 3})(1ms) == Errc::timed_out);
 
@@ -117,7 +117,7 @@ TEST(BarrierLoss, OfTheCoordinatorEndsNoBarrier) {
   });
 }
 
-/// A session that stays readable does not keep the rank from sleeping, or from what comes.
+/// A session that stays readable keeps the rank neither from sleeping nor from seeing what arrives.
 TEST(BarrierLoss, KnownForLongAndOfOthersDoesNotDisturb) {
   World world{3, {.session = true}};
   Barrier barrier = world[0].barrier(std::vector<Rank>{0, 1});
@@ -127,13 +127,13 @@ TEST(BarrierLoss, KnownForLongAndOfOthersDoesNotDisturb) {
     eventfd_write(world[0].session->fd(), 1);
     world.coordinator.depart({.rank = 2, .why = Departed::silent});
     eventfd_write(world[0].session->fd(), 1);
-    std::this_thread::sleep_for(5ms);  // wait: it shall sleep all the same
+    std::this_thread::sleep_for(5ms);  // wait: it should sleep nevertheless
     EXPECT_TRUE(world[1].barrier(std::vector<Rank>{0, 1})(kLong).has_value());
   }};
   EXPECT_TRUE(barrier.wait(kLong).has_value());
 }
 
-/// What came counts: the notices of a rank that is gone are as good as before.
+/// What has arrived counts: the notices of a rank that is gone stay valid.
 TEST(BarrierLoss, AfterAllHaveComeChangesNothing) {
   World world{2, {.session = true}};
   Barrier one = world[0].barrier(everyone(2));
@@ -144,7 +144,7 @@ TEST(BarrierLoss, AfterAllHaveComeChangesNothing) {
   EXPECT_TRUE(one(kLong).has_value());
 }
 
-/// The last notice comes between a look at the slot and the news that its sender is gone.
+/// The last notice arrives between a look at the slot and the news that its sender is gone.
 TEST(BarrierLoss, KnownBeforeTheLastNoticeIsSeenChangesNothing) {
   World world{2, {.session = true}};
   Barrier one = world[0].barrier(everyone(2));
@@ -174,7 +174,7 @@ TEST(BarrierLeave, WithoutComingIsToldAsThat) {
   }
 }
 
-/// Each leaves as soon as it is through, while others are still in the barrier.
+/// Each rank leaves as soon as it is through, while others are still in the barrier.
 TEST(BarrierLeave, RightBehindTheBarrierFailsNobody) {
   const std::uint64_t seed = test::seed();
   SCOPED_TRACE(replay(seed));
@@ -190,8 +190,8 @@ TEST(BarrierLeave, RightBehindTheBarrierFailsNobody) {
           const auto met = barrier(kLong);
           ASSERT_TRUE(met.has_value()) << to_string(met.error());
         }
-        self.flush();  // As who leaves in order does.
-        // The peers may hear of the end of the channel first, or of the departure.
+        self.flush();  // As a rank that leaves in order does.
+        // The peers may see the end of the channel first, or the departure.
         if (random() % 2 == 0) self.channels.clear();
         world.coordinator.depart({.rank = self.rank, .why = Departed::left});
         self.channels.clear();
@@ -199,7 +199,7 @@ TEST(BarrierLeave, RightBehindTheBarrierFailsNobody) {
     }
 }
 
-/// Rank 1 comes first, and goes on with the barrier last: ranks 3 and 5 wait for its other notices
+/// Rank 1 comes first and continues with the barrier last: ranks 3 and 5 wait for its other notices
 /// long after ranks 0, 2 and 4 have left.
 TEST(BarrierLeave, IsNoFailureForWhoWaitsForALateNotice) {
   World world{6, {.session = true}};
@@ -262,7 +262,7 @@ TEST(BarrierSuspicion, WithoutASessionIsTheError) {
   EXPECT_TRUE(fails(barrier(kLong), Errc::peer_lost, 1));
 }
 
-/// The notice is on its way when the peer's queue pair goes: only the completion tells.
+/// The notice is on its way when the peer's queue pair goes, so only the completion shows it.
 TEST(BarrierSuspicion, ComesFromANoticeThatIsNotAnswered) {
   WorldOptions options{.session = true, .detect = 50ms};
   options.channel.ack_timeout = require(AckTimeout::at_least(1ms));

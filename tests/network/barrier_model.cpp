@@ -10,9 +10,9 @@ namespace verbatim::test {
 namespace {
 
 constexpr std::size_t kMostRanks = 4;
-constexpr std::uint8_t kStopped = 0xff;  ///< In place of a position: it has found another group.
+constexpr std::uint8_t kStopped = 0xff;  ///< In place of a position: it has met another group.
 
-/// A step of a rank's whole program.
+/// A step of the whole program of a rank.
 struct Action {
   enum class Kind : std::uint8_t { enter, notify, await, leave };
   Kind kind;
@@ -21,7 +21,7 @@ struct Action {
   std::uint64_t flag = 0;  ///< To be written, or awaited.
 };
 
-/// All that changes. What is on its way is what was sent and has not been delivered.
+/// Everything that changes. A notice is on its way if it was sent and has not been delivered.
 struct State {
   std::array<std::uint8_t, kMostRanks> at{};                      ///< Next action of each rank.
   std::array<std::uint8_t, kMostRanks * kMostRanks> delivered{};  ///< Notices, from * 4 + to.
@@ -96,7 +96,7 @@ class Explorer {
   }
 
   [[nodiscard]] bool has_entered(const State& state, Rank rank, std::size_t barrier) const {
-    if (state.at[rank] == kStopped) return true;  // It had, to find that.
+    if (state.at[rank] == kStopped) return true;  // It had, because it found that.
     const auto& actions = actions_[rank];
     for (std::size_t i = 0; i < state.at[rank]; ++i)
       if (actions[i].kind == Action::Kind::enter && actions[i].barrier == barrier) return true;
@@ -104,7 +104,8 @@ class Explorer {
   }
 
   [[nodiscard]] std::size_t sent(const State& state, Rank from, Rank to) const {
-    // Who stopped has sent all that came before: it does not matter how much is still to arrive.
+    // A rank that stopped has sent everything before that. How much is still to arrive does not
+    // matter.
     if (state.at[from] == kStopped) return state.delivered[from * kMostRanks + to];
     const auto& actions = actions_[from];
     return static_cast<std::size_t>(std::count_if(
@@ -155,7 +156,7 @@ class Explorer {
       }
     if (moved) return;
     for (Rank rank = 0; rank < world_; ++rank) {
-      // Who waits for one that has stopped waits for ever: a time-out tells it.
+      // A rank that waits for one that has stopped waits for ever, until a time-out.
       if (std::ranges::find(state.at, kStopped) != state.at.end()) return;
       if (state.at[rank] < actions_[rank].size())
         return violated("deadlock", rank, actions_[rank][state.at[rank]].barrier);
@@ -166,7 +167,7 @@ class Explorer {
   const ModelRules& rules_;
   const Rank world_;
   std::array<std::vector<Action>, kMostRanks> actions_;
-  /// What each sends to each, in order.
+  /// The flags that each rank sends to each other rank, in order.
   std::array<std::array<std::vector<std::uint64_t>, kMostRanks>, kMostRanks> flags_;
   std::unordered_set<State, Hash> seen_;
   std::vector<State> todo_;

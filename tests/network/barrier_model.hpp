@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file Every way in which barriers can go: all interleavings of the ranks' steps, and of notices
-/// that arrive at any later time, those of one ordered pair in their order.
+/// \file Every possible run of barriers: all interleavings of the ranks' steps, and of notices that
+/// arrive at any later time. The notices of one ordered pair arrive in order.
 ///
 /// It runs schedule() and the flags of the library, or what a test puts in their place.
 #include <cstddef>
@@ -28,21 +28,21 @@ struct ModelRules {
   std::function<std::uint64_t(std::uint32_t, std::uint16_t, std::uint64_t)> make_flag =
       detail::make_flag;
   std::function<detail::Seen(std::uint64_t, std::uint64_t)> compare = detail::compare;
-  std::uint64_t first_count = 0;  ///< Notices before the first: near the end, they wrap around.
-  /// Ranks that find another group stop. Else that is a violation.
+  std::uint64_t first_count = 0;  ///< Notices before the first; near the maximum, they wrap around.
+  /// Ranks that meet another group stop. Otherwise that is a violation.
   bool may_mismatch = false;
 };
 
 struct ModelOutcome {
   std::size_t states = 0;
-  std::size_t mismatches = 0;  ///< States in which somebody has found another group.
+  std::size_t mismatches = 0;  ///< States in which a rank has met another group.
   std::string violation{};     ///< The first; empty: there is none.
 };
 
-/// All ranks run the same list, each those that it is a member of.
+/// All ranks run the same list; each takes part in the barriers of which it is a member.
 [[nodiscard]] ModelOutcome explore(Rank world, const std::vector<ModelBarrier>& program,
                                    const ModelRules& rules = {});
-/// Each rank runs its own list, of numbers in `barriers`.
+/// Each rank runs its own list of indices into `barriers`.
 [[nodiscard]] ModelOutcome explore(const std::vector<ModelBarrier>& barriers,
                                    const std::vector<std::vector<std::size_t>>& programs,
                                    const ModelRules& rules = {});

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Every schedule of small barriers; and that the model finds what is broken on purpose.
+// Every schedule of small barriers; and the model finds what is broken on purpose.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -47,7 +47,7 @@ std::vector<ModelBarrier> program_of(const Case& each, BarrierAlgorithm algorith
   return program;
 }
 
-/// What the model finds in the first of the cases that is not right.
+/// What the model finds in the first case that is wrong.
 std::string found_with(const ModelRules& rules) {
   for (const Case& each : cases())
     for (const auto algorithm : kAlgorithms)
@@ -69,7 +69,7 @@ TEST(BarrierModel, NobodyLeavesEarlyOrIsStuckOrMistakesAGroup) {
   EXPECT_GT(states, 50'000u) << "it looks at next to nothing";
 }
 
-/// All subsets of two or more, with each algorithm.
+/// All subsets of two or more ranks, with each algorithm.
 std::vector<ModelBarrier> all_barriers(Rank world) {
   std::vector<ModelBarrier> all;
   for (unsigned set = 0; set < 1u << world; ++set) {
@@ -124,7 +124,7 @@ TEST(BarrierModel, HoldsWhenTheCountWrapsAround) {
     EXPECT_EQ(explore(3, {3, {algorithm, {0, 1, 2}}}, {.first_count = last - 1}).violation, "");
 }
 
-/// Rank 0 is at another barrier than the others: in each case somebody has to find that.
+/// Rank 0 is at another barrier than the others. In each case some rank has to notice that.
 TEST(BarrierModel, AnotherGroupIsFoundAndNobodyLeaves) {
   for (const auto algorithm : kAlgorithms) {
     const auto outcome = explore({{algorithm, {0, 1}}, {algorithm, {0, 1, 2}}}, {{0}, {1}, {1}},

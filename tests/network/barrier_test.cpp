@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Covers: network/barrier.cpp, network/barrier_wait.cpp, network/group.cpp
 //
-// Barriers that work: nobody goes on before everybody has come.
+// Barriers that work: no rank continues before all have come.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -29,7 +29,7 @@ testing::AssertionResult passes(const BarrierResult& result) {
   return testing::AssertionFailure() << to_string(result.error());
 }
 
-/// How many have come to each of many barriers.
+/// Counts how many ranks have come to each of many barriers.
 class Entrances {
  public:
   explicit Entrances(std::size_t barriers) : count_(barriers) {}
@@ -72,7 +72,7 @@ TEST(Barrier, SpinsWhereEachRankHasAProcessor) {
   });
 }
 
-/// Any ranks, any algorithm, any time: the same list for all.
+/// Any ranks, any algorithm, any time; the list is the same for all.
 TEST(Barrier, HoldsForRandomGroupsAndRandomTimes) {
   const std::uint64_t seed = test::seed();
   SCOPED_TRACE(replay(seed));
@@ -183,7 +183,7 @@ TEST(Barrier, IsTriedLikeAnyResult) {
   EXPECT_TRUE(fails_with(through(both), Errc::timed_out));
 }
 
-/// The device works later, at random times; what it has at a look is not all.
+/// The device works later, at random times, so a look at it never shows everything.
 class Deferred {
  public:
   explicit Deferred(std::chrono::nanoseconds delay) {
@@ -210,7 +210,7 @@ TEST(Barrier, WithAFenceWaitsForOurOwnWorkFirst) {
   Buffer source = require(world[0].domain.allocate(64));
   source.as<std::uint64_t>()[0] = 42;
   const Deferred deferred{20ms};
-  const Rank others[] = {0, 1};  // Not who is written to.
+  const Rank others[] = {0, 1};  // Without the rank that is written to.
   Barrier barrier = world[0].barrier(others);
   std::vector<unsafe::PendingWork> writes;
   for (std::uint64_t i = 0; i < 8; ++i)

@@ -3,7 +3,7 @@
 /// \file Ranks of one process, each with a reactor and channels to all others, and a session that
 /// says what a test wants.
 ///
-/// The test makes the world; then each rank belongs to one thread.
+/// The test creates the world; after that each rank belongs to one thread.
 #include <atomic>
 #include <condition_variable>
 #include <cstddef>
@@ -23,17 +23,17 @@
 
 namespace verbatim::test {
 
-/// Long enough for a busy machine: no wait of these tests is longer.
+/// The longest wait of these tests; long enough for a busy machine.
 inline constexpr std::chrono::seconds kLong{20};
 
 class FakeSession;
 
-/// The coordinator that all sessions of a world have in common.
+/// The coordinator of all sessions of a world.
 class FakeCoordinator {
  public:
   explicit FakeCoordinator(Rank world) : reports_(world) {}
   void depart(Departure departure);
-  /// A new generation: nobody has departed.
+  /// Begins a new generation, in which nobody has departed.
   void begin();
 
  private:
@@ -49,7 +49,7 @@ class FakeCoordinator {
 class FakeSession final : public detail::SessionView {
  public:
   FakeSession(FakeCoordinator& coordinator, Rank rank);
-  /// Answers with no report at all. Else it does not answer before the first report().
+  /// Answers without a report. Otherwise it does not answer before the first report().
   void answer();
   [[nodiscard]] std::uint32_t changes() const noexcept override;
   [[nodiscard]] std::vector<Departure> departures() const override;
@@ -58,7 +58,7 @@ class FakeSession final : public detail::SessionView {
   void report(std::span<const std::byte> state) override;
   [[nodiscard]] Result<std::vector<std::byte>> ask(Rank rank, Timeout limit) override;
 
-  /// Called when the rank looks whether somebody has departed, before it is told.
+  /// Called when the rank checks for departures, before it gets them.
   std::function<void()> on_look{};
   std::atomic<int> verdicts{0};  ///< How often it was asked.
   std::atomic<int> reports{0};
@@ -67,10 +67,10 @@ class FakeSession final : public detail::SessionView {
   friend class FakeCoordinator;
   FakeCoordinator& coordinator_;
   const Rank rank_;
-  detail::FileDescriptor event_;  ///< Readable while there are departures not looked at.
+  detail::FileDescriptor event_;  ///< Readable while there are unseen departures.
 };
 
-/// One rank, as a node would make it.
+/// One rank, as a node would create it.
 class WorldRank {
  public:
   WorldRank(Context context, Rank rank, Rank world);
@@ -80,7 +80,7 @@ class WorldRank {
   [[nodiscard]] Barrier barrier(std::span<const Rank> ranks,
                                 BarrierAlgorithm algorithm = BarrierAlgorithm::dissemination);
 
-  /// Returns when all that it has sent has arrived.
+  /// Returns when everything that it has sent has arrived.
   void flush();
 
   const Rank rank;
@@ -94,7 +94,7 @@ class WorldRank {
 
 struct WorldOptions {
   bool session = false;
-  bool oversubscribed = true;  ///< The threads have less processors than they are.
+  bool oversubscribed = true;  ///< There are fewer processors than threads.
   std::chrono::nanoseconds detect = std::chrono::seconds{1};
   ChannelOptions channel{.max_sends = 16, .max_receives = 16};
 };
@@ -102,7 +102,7 @@ struct WorldOptions {
 class World {
  public:
   explicit World(Rank size, const WorldOptions& options = {});
-  /// Each rank in a thread of its own; returns when all have returned.
+  /// Runs each rank in a separate thread. Returns when all have returned.
   void run(const std::function<void(WorldRank&)>& body);
   [[nodiscard]] WorldRank& operator[](Rank rank) { return *ranks_[rank]; }
   [[nodiscard]] Rank size() const noexcept { return static_cast<Rank>(ranks_.size()); }

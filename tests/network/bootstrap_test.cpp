@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: a process learns who it is from its environment, from a configuration, or from whoever made
-//       all ranks; each wrong value is one error that names it, and no error shows a secret.
+// Goal: a process finds its identity in its environment, in a configuration, or from the process
+//       that created all ranks; each wrong value is one error that names it, and no error shows a
+//       secret.
 // Method: the environment of this process, one variable at a time; ranks in threads.
 // Covers: network/bootstrap.cpp, network/bootstrap_address.cpp, network/bootstrap_config.cpp
 #include "verbatim/network/bootstrap.hpp"
@@ -38,7 +39,7 @@ class EnvironmentBootstrap : public testing::Test {
     environment.set("VERBATIM_COORDINATOR", "node-a:7000");
     environment.set("VERBATIM_SECRET", kDigits);
   }
-  /// Of one variable with another value.
+  /// The identity with one variable changed.
   Result<Identity> with(const char* name, const std::string& value) {
     ScopedEnvironment inner;
     for (const auto& [other, usual] : {std::pair{"VERBATIM_RANK", "2"},
@@ -187,7 +188,7 @@ TEST(FindBootstrap, TakesTheEnvironmentFirstAndPassesOverNoMistakeInIt) {
   EXPECT_EQ(require(Bootstrap::find(1s)).coordinator, "127.0.0.1:7000");
 }
 
-/// What each rank tells the others: its number, and ten times that.
+/// Each rank sends the others its number, and ten times that.
 void meet_all(const std::vector<Identity>& identities) {
   std::vector<std::thread> ranks;
   for (const Identity& identity : identities)
@@ -228,7 +229,7 @@ class ConfigBootstrap : public testing::Test {
     raw.add_node({.hostname = "node-c", .port = 7002, .ibdev = "", .rankid = 2});
     return require(raw.build());
   }
-  /// Of somebody who has gone: nobody else is likely to take it at once.
+  /// The port of a coordinator that is gone; probably nobody takes it at once.
   static std::uint16_t free_port() { return require(Coordinator::open({.world = 1})).port(); }
 
   ScopedEnvironment environment;
@@ -262,7 +263,7 @@ TEST_F(ConfigBootstrap, NeedsASecretBeyondLoopback) {
     EXPECT_TRUE(
         fails_naming(Bootstrap::config(of("node-a"), rank), Errc::permission_denied, "secret"));
   EXPECT_TRUE(succeeds(Bootstrap::config(of("127.0.0.1"), 1)));
-  // A name of the machine itself is not what it listens on here.
+  // It does not listen on a name of the machine itself here.
   EXPECT_TRUE(fails_with(Bootstrap::config(of("127.0.0.1"), 0, {.listen = "0.0.0.0:0"}),
                          Errc::permission_denied));
 }

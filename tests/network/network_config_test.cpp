@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Goal: a network configuration has ranks from 0 on without a gap; each mistake in a file is one
 //       error with the key, the value and the place.
-// Method: configurations that are built, or written as text with one thing wrong.
+// Method: configurations that are built, or written as text with one mistake.
 // Covers: network/config.cpp, network/config_json.cpp
 #include "verbatim/network/network_config.hpp"
 

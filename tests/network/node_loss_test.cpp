@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: when a rank is lost every other learns which one, wherever it waits; the rest goes on, also
-//       as a new generation, with the lost rank started again or without it.
+// Goal: when a rank is lost, every other rank learns which one, wherever it waits; the others
+//       continue, also as a new generation, with the lost rank restarted or without it.
 // Method: ranks as threads; a rank is lost when its Node is destroyed without leave(). Processes
 //         that are killed are in survivors_test.cpp.
 // Covers: network/peer_news.cpp
@@ -17,7 +17,7 @@ using namespace std::chrono_literals;
 
 constexpr auto kPatience = 20s;
 
-/// A message from each of ranks 0 to 2 to the next.
+/// Sends a message from each of ranks 0 to 2 to the next.
 void pass_on(Node& node, const RankDevice& device) {
   const Rank next = (node.rank() + 1) % 3;
   const Rank before = (node.rank() + 2) % 3;
@@ -28,7 +28,7 @@ void pass_on(Node& node, const RankDevice& device) {
 
 TEST(NodeLoss, WaitsOnItsChannelNameTheRank) {
   run_ranks(3, {}, [](Node& node, const RankDevice& device) {
-    if (node.rank() == 2) return;  // Without a word.
+    if (node.rank() == 2) return;  // Without leave().
     const auto start = std::chrono::steady_clock::now();
     auto [buffer, result] = node[2].receive(require(device.domain.allocate(8))).wait(kPatience);
     ASSERT_FALSE(result);
@@ -43,7 +43,7 @@ TEST(NodeLoss, WaitsOnItsChannelNameTheRank) {
     EXPECT_EQ(gone[0].rank, 2u);
     EXPECT_EQ(gone[0].why, Departed::connection_ended);
 
-    // The channel between the survivors is as it was.
+    // The channel between the survivors still works.
     const Rank other = 1 - node.rank();
     auto receiving = node[other].receive(std::move(buffer));
     ASSERT_TRUE(node[other].send(require(device.domain.allocate(8))).wait(kPatience).result);
@@ -124,7 +124,7 @@ TEST(NodeLoss, AProcessThatIsStartedAgainTakesTheLostRank) {
       if (node.rank() == 1) return;
       ASSERT_FALSE(node.barrier(kPatience));
       if (node.rank() == 0) lost.count_down();
-      // Until the third is there: without it the survivors would be a group of two.
+      // Repeats until the third is there, because without it the survivors would be a group of two.
       for (;;) {
         const auto regrouped = node.regroup(kPatience);
         ASSERT_TRUE(regrouped) << to_string(regrouped.error());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: ranks that join can reach each other, and only those they are connected to; mistakes are
-//       told with the rank; who leaves in order troubles nobody.
+// Goal: ranks that join can reach each other, and only those to which they are connected; errors
+//       name the rank; a rank that leaves in order disturbs nobody.
 // Method: ranks as threads, on the software device, with a real coordinator.
 // Covers: network/node.cpp, network/node_connect.cpp
 #include "verbatim/network/node.hpp"
@@ -31,7 +31,7 @@ std::uint64_t get(Buffer& buffer) {
   return word;
 }
 
-/// Each with each, by messages.
+/// Each rank exchanges messages with each other rank.
 void all_to_all(Node& node, const RankDevice& device) {
   std::vector<Pending<Buffer>> receiving;
   std::vector<Rank> others;
@@ -128,7 +128,8 @@ TEST(NodeTest, WhoIsNotConnectedIsNotReady) {
     const auto barrier = node.barrier(kPatience);
     ASSERT_FALSE(barrier);
     EXPECT_EQ(barrier.error().error.code, Errc::not_ready);
-    // A bulk call says the same, and names the rank; one that never will be there is not found.
+    // A bulk call reports the same, and names the rank. A rank that can never be there is not
+    // found.
     const std::pair<Rank, Errc> absent[] = {
         {next, Errc::not_ready}, {Rank{3}, Errc::not_found}, {node.rank(), Errc::not_found}};
     for (const auto& [rank, code] : absent) {
@@ -267,7 +268,7 @@ TEST(NodeTest, WhoLeavesIsPeerClosedToWhoWaitsForIt) {
       EXPECT_EQ(result.error().code, Errc::peer_closed) << to_string(result.error());
       EXPECT_EQ(result.error().value, 1u);
       EXPECT_TRUE(buffer);
-      // The others go on.
+      // The other ranks continue.
       const Rank other = 2 - node.rank();
       auto receiving = node[other].receive(std::move(buffer));
       ASSERT_TRUE(node[other].send(require(device.domain.allocate(8))).wait(kPatience).result);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: under a launcher that serves PMIx, ranks find each other without an option or a file; where
-//       there is none, that is told, and nothing waits.
+// Goal: under a launcher that serves PMIx, ranks find each other without an option or a file;
+//       without such a launcher, an error says so, and nothing waits.
 // Method: the card of rank 0 as text; and a small program under the real mpirun.
 // Covers: network/bootstrap_pmix.cpp, network/pmix.cpp, network/pmix_card.cpp
 #include <gmock/gmock.h>
@@ -86,7 +86,7 @@ TEST(PmixBootstrap, IsNotFoundWhenTheServerIsGone) {
 }
 
 TEST(PmixBootstrap, IsNotFoundWithoutTheLibrary) {
-  // One of that name that has none of the functions.
+  // A library of that name that has none of the functions.
   const auto outcome = run_command(
       {VERBATIM_RANK_PROGRAM},
       {"PMIX_NAMESPACE=any", "PMIX_RANK=0", std::string{"LD_LIBRARY_PATH="} + VERBATIM_EMPTY_PMIX});
@@ -100,9 +100,10 @@ class UnderMpirun : public testing::Test {
     if (std::system("command -v mpirun >/dev/null") != 0)
       GTEST_SKIP() << "mpirun is not installed (openmpi-bin)";
   }
-  /// OpenMPI 4.1's mpirun now and then misses that a rank has ended, on a busy machine. Then it
-  /// says that a rank with process number 0 failed, or waits for ever. That says nothing of us, so
-  /// it is started again; a rank of ours that forgets to finalize has a number.
+  /// On a busy machine, OpenMPI 4.1's mpirun sometimes misses that a rank has ended. It then
+  /// reports that a rank with process number 0 failed, or waits for ever. That is not our fault, so
+  /// the test starts it again. If a rank of ours forgot to finalize, the report would contain its
+  /// number.
   static Command::Outcome start(const std::vector<std::string>& options,
                                 const std::vector<std::string>& arguments = {}) {
     std::vector<std::string> words{"timeout", "20", "mpirun", "--oversubscribe",

@@ -70,7 +70,7 @@ TEST(RankExample, RunsUnderMpirun) {
 
 TEST(RankExample, StartsFromAFile) {
   const std::string file = testing::TempDir() + "hosts-" + std::to_string(getpid()) + ".json";
-  // A port that was free a moment ago would do nearly always; this range is nobody's.
+  // A port that was free a moment ago would almost always work, but nobody uses this range.
   const int port = 20000 + getpid() % 10000;
   std::ofstream out{file};
   out << "{\"hosts\": [";

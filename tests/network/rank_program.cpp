@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// One rank of a job, for tests of how jobs are started: it finds out who it is, joins, exchanges a
+// One rank of a job, for tests of how jobs are started: it finds its identity, joins, exchanges a
 // number with all others, meets them and leaves.
 //
-//   rank_program            prints "rank R of W: sum S"
-//   rank_program lose RANK  that rank is killed after they met; the others print "lost RANK"
-//   rank_program absent RANK  that rank does not come
+//    rank_program            prints "rank R of W: sum S"
+//    rank_program lose RANK  that rank is killed after they met; the others print "lost RANK"
+//    rank_program absent RANK  that rank does not come
 #include <signal.h>
 #include <unistd.h>
 
@@ -32,7 +32,7 @@ vb::Result<void> survive(vb::Exchanger& exchanger, vb::Rank victim) {
 }
 
 vb::Result<void> take_part(const std::string& how, vb::Rank who) {
-  // It ends after the session: a launcher is told last.
+  // Ends after the session, because the launcher has to be told last.
   const auto identity = VERBATIM_TRY(vb::Bootstrap::find(30s));
   auto exchanger =
       VERBATIM_TRY(vb::Exchanger::join(identity, {.timeout = how == "absent" ? 1s : 30s}));

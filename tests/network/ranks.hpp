@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file Ranks that are threads of this process, each with a device context of its own.
+/// \file Ranks that are threads of this process, each with its own device context.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -17,7 +17,7 @@
 
 namespace verbatim::test {
 
-/// A coordinator, and who the ranks are.
+/// A coordinator, and the identities of the ranks.
 class Job {
  public:
   explicit Job(Rank world, std::chrono::nanoseconds detect = std::chrono::seconds{5})
@@ -38,13 +38,13 @@ class Job {
   Coordinator coordinator_;
 };
 
-/// What one rank needs of its own, before it joins.
+/// What one rank needs before it joins.
 struct RankDevice {
   Context context = require(open_device("soft0"));
   ProtectionDomain domain = require(context.allocate_domain());
 };
 
-/// Runs `body` as one rank; what it throws is a failure of the test.
+/// Runs `body` as one rank. An exception fails the test.
 template <class Body>
 std::jthread start_rank(const Job& job, Rank rank, NodeOptions options, Body body) {
   return std::jthread{[&job, rank, options, body] {
@@ -58,7 +58,7 @@ std::jthread start_rank(const Job& job, Rank rank, NodeOptions options, Body bod
   }};
 }
 
-/// Runs `body` as each rank of a world of its own, and waits for all.
+/// Runs `body` as each rank of a new world, and waits for all.
 template <class Body>
 void run_ranks(Rank world, const NodeOptions& options, Body body) {
   const Job job{world};

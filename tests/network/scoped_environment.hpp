@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file Variables of this process's environment for the time of a test.
+/// \file Sets variables of this process's environment for the time of a test.
 #include <cstdlib>
 #include <optional>
 #include <string>
@@ -9,8 +9,8 @@
 
 namespace verbatim::test {
 
-/// Removes what a job's launcher sets; set() and unset() on top of it. The destructor puts back
-/// what was there.
+/// Removes the variables that the launcher of a job sets; set() and unset() then change more. The
+/// destructor restores everything.
 class ScopedEnvironment {
  public:
   ScopedEnvironment() {

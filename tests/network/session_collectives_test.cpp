@@ -107,7 +107,7 @@ TEST(Session, RefusesMoreThanAFrameHolds) {
                              "bytes of all ranks",
                              {.value = 2 * most.size(), .limit = most.size()}));
   });
-  // And goes on.
+  // The session continues.
   at_once(2, [&](Rank rank) { EXPECT_TRUE(succeeds(sessions[rank].meet(kPatience))); });
   leave_all(sessions);
 }
@@ -192,7 +192,7 @@ TEST(Session, CarriesOffersToThoseNamed) {
       EXPECT_EQ(offers[i].own, bytes_of(std::to_string(peer) + ">" + std::to_string(rank)));
     }
   });
-  // Two of them again; and to nobody at all.
+  // Two of them again; and an offer to nobody.
   at_once(2, [&](Rank rank) { EXPECT_TRUE(succeeds(offer(rank, {1 - rank}))); });
   EXPECT_EQ(require(offer(2, {})).size(), 0u);
   leave_all(sessions);

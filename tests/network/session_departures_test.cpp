@@ -14,7 +14,7 @@ bool readable(int fd, std::chrono::milliseconds patience) {
   return poll(&entry, 1, static_cast<int>(patience.count())) == 1;
 }
 
-/// Ends that rank's session without a word.
+/// Ends that rank's session without a goodbye.
 void lose(std::vector<Exchanger>& sessions, Rank rank) {
   const Exchanger gone = std::move(sessions[rank]);
 }
@@ -57,7 +57,7 @@ TEST(Departures, EndCollectiveCallsWithTheFirstRankLost) {
     EXPECT_TRUE(
         fails_naming(sessions[rank].ask(2, kPatience), Errc::peer_lost, "rank", {.value = 2}));
   });
-  // Those who are there can still talk in pairs.
+  // The ranks that are there can still talk in pairs.
   at_once(2, [&](Rank rank) {
     const std::vector<PeerRecord> to{{1 - rank, bytes_of("hello")}};
     EXPECT_TRUE(succeeds(sessions[rank].offer({}, to, kPatience)));
@@ -75,7 +75,7 @@ TEST(Departures, EndACallThatWaitsForTheRankAlready) {
     EXPECT_TRUE(
         fails_naming(sessions[1].offer({}, to, kPatience), Errc::peer_lost, "rank", {.value = 2}));
   }};
-  // Both calls are known to the coordinator when it knows whom they miss.
+  // The coordinator knows both calls by the time it knows whom they miss.
   const auto late = sessions[2].meet(1ms);
   EXPECT_TRUE(fails_with(late, Errc::timed_out));
   lose(sessions, 2);
@@ -150,7 +150,7 @@ TEST(Departures, OfTheCoordinatorEndEveryCall) {
   EXPECT_TRUE(fails_naming(sessions[1].ask(0, kPatience), Errc::peer_lost, "coordinator"));
   EXPECT_TRUE(fails_naming(sessions[1].regroup(kPatience), Errc::peer_lost, "coordinator"));
   EXPECT_TRUE(fails_naming(sessions[1].leave(kPatience), Errc::peer_lost, "coordinator"));
-  // Who asks after it is over is told all the same.
+  // A listener that is set after the end still gets the departure.
   std::atomic<bool> told{false};
   sessions[1].on_departure([&](const Departure&) {
     told = true;
@@ -163,7 +163,7 @@ TEST(Leaving, EndsWhenEverybodyHasSaidGoodbye) {
   auto world = std::make_optional<World>(8u);
   auto sessions = world->join_all();
   EXPECT_TRUE(fails_naming(sessions[5].leave(10ms), Errc::timed_out, "missing", {.value = 7}));
-  leave_all(sessions);  // Rank 5 goes on to wait.
+  leave_all(sessions);  // Rank 5 keeps waiting.
   for (Exchanger& each : sessions) EXPECT_TRUE(succeeds(each.leave(kPatience))) << "again";
   EXPECT_TRUE(fails_with(sessions[0].meet(), Errc::closed));
 }

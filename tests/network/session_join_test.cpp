@@ -107,7 +107,7 @@ TEST(Join, TellsAnotherVersionWhichOneThisIs) {
   EXPECT_TRUE(succeeds(detail::decode_hello(std::span{*answer}.first<detail::kHelloBytes>())));
 }
 
-/// Somebody who answers each client with the same, and hangs up.
+/// A server that gives each client the same answer, and hangs up.
 class FakeCoordinator {
  public:
   explicit FakeCoordinator(std::vector<std::byte> answer) : answer_(std::move(answer)) {
@@ -180,14 +180,14 @@ TEST(Join, TriesEachAddressInTurn) {
 TEST(Join, WaitsForACoordinatorThatComesUpLater) {
   std::string address;
   {
-    const World world{1};  // For a port that is free afterwards.
+    const World world{1};  // Finds a port that is free afterwards.
     address = world.coordinator->address();
   }
   const Identity identity{.coordinator = address};
   EXPECT_TRUE(fails_with(Exchanger::join(identity, {.timeout = 50ms}), Errc::timed_out));
   std::jthread early{
       [&] { EXPECT_TRUE(succeeds(Exchanger::join(identity, {.timeout = kPatience}))); }};
-  // It does not matter whether the thread has dialled by now: both orders are fine.
+  // Whether the thread has dialled by now does not matter: both orders are fine.
   const auto coordinator = require(Coordinator::open({.listen = address}));
   early.join();
 }
@@ -246,7 +246,7 @@ TEST(Join, NamesTheRanksThatDidNotCome) {
     results[i] = Exchanger::join(world.identity(i == 0 ? 1 : 3), {.timeout = 300ms});
   });
   for (const auto& each : results) {
-    // The one that gives up first is missing to the other.
+    // The rank that gives up first is missing for the other.
     ASSERT_TRUE(fails_with(*each, Errc::timed_out));
     if (each->error().value == 3) {
       EXPECT_EQ(each->error().text_view(), "0,2,4");
@@ -259,7 +259,7 @@ TEST(Join, NamesTheRanksThatDidNotCome) {
 
 TEST(Join, EndsForAllWhenOneOfThemDies) {
   const World world{4};
-  // Rank 2 is there, and then it is not.
+  // Rank 2 comes, and then disappears.
   RawClient client{world.coordinator->port()};
   auto stream = client_stream(std::nullopt);
   client.greet(stream);
@@ -271,7 +271,7 @@ TEST(Join, EndsForAllWhenOneOfThemDies) {
   }};
   client.hang_up();
   early.join();
-  // Who comes later is told the same, until somebody takes the place.
+  // A rank that comes later gets the same error, until another process takes the place.
   EXPECT_TRUE(fails_naming(Exchanger::join(world.identity(1), {.timeout = kPatience}),
                            Errc::peer_lost, "rank", {.value = 2}));
   std::promise<Result<Exchanger>> second;
@@ -280,7 +280,7 @@ TEST(Join, EndsForAllWhenOneOfThemDies) {
   std::vector<std::optional<Exchanger>> sessions(4);
   at_once(4, [&](Rank rank) {
     if (rank == 2) return;
-    // Until rank 2 is there again, it is the same as before.
+    // Until rank 2 is back, the result is the same as before.
     for (;;) {
       auto joined = Exchanger::join(world.identity(rank), {.timeout = kPatience});
       if (joined) {

@@ -14,7 +14,7 @@ namespace {
 
 using namespace detail;
 
-/// Keeps what each client was told.
+/// Keeps the messages to each client.
 class Told final : public MembershipOutput {
  public:
   void send(ClientId client, Bytes plaintext) override {
@@ -37,7 +37,7 @@ class Told final : public MembershipOutput {
   }
   std::map<ClientId, std::vector<Bytes>> words;
   std::set<ClientId> closed;
-  int wishes = 0;  ///< To be called soon.
+  int wishes = 0;  ///< How often it asked to be called soon.
 };
 
 struct Job {
@@ -153,7 +153,7 @@ TEST(Membership, ThatEndsBeforeAllCameTellsForWhomItWaited) {
   Job job{4};
   EXPECT_FALSE(job.membership.give_up_forming()) << "nobody is there";
   for (const Rank rank : {0u, 2u, 3u}) job.join(100 + rank, rank);
-  job.say(100, ByeMessage{});  // It waited long enough, and the coordinator is in its process.
+  job.say(100, ByeMessage{});  // It gave up waiting, and its process hosts the coordinator.
   EXPECT_TRUE(job.membership.give_up_forming());
   for (const ClientId client : {102u, 103u}) {
     EXPECT_EQ(job.told.last<FailedMessage>(client).departure, (Departure{1, Departed::silent}));
@@ -223,8 +223,8 @@ TEST(Membership, SaysFarewellWhenTheLastIsGone) {
   EXPECT_EQ(job.told.closed, (std::set<ClientId>{100, 101}));
 }
 
-/// Ranks that call meet() again and again, die, leave, come back and regroup, in a random order:
-/// everybody who lives hears the same, and nobody waits for ever.
+/// Ranks that call meet() again and again, die, leave, come back and regroup, in random order: all
+/// live ranks get the same results, and nobody waits for ever.
 class Mingling {
  public:
   explicit Mingling(std::uint64_t seed) : random_(seed) { job_.form(); }
@@ -241,9 +241,9 @@ class Mingling {
     }
     hear();
   }
-  /// One more loss, all places are taken again: then everybody is in the next generation. If the
-  /// others had only waited for the one that was lost, they are there before the newcomers, and it
-  /// takes another.
+  /// Causes one more loss and fills all places again; after that all ranks are in the next
+  /// generation. If the others had only waited for the rank that was lost, they are there before
+  /// the newcomers, and it takes another round.
   void settle() {
     for (int i = 0; i < 2; ++i) {
       const auto seated = std::ranges::find_if(

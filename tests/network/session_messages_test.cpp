@@ -13,7 +13,7 @@ namespace {
 
 using namespace detail;
 
-/// What is encoded is decoded, and encoded again is the same.
+/// An encoded message decodes, and encodes to the same bytes again.
 template <class Message>
 void goes_round(const Message& message) {
   const Bytes once = encode(message);
@@ -22,7 +22,7 @@ void goes_round(const Message& message) {
   EXPECT_EQ(encode(require(decode<Message>(body))), once);
 }
 
-/// Each beginning of it is refused, or means something else that is whole.
+/// Each prefix of it is refused, or is a complete message with another meaning.
 template <class Message>
 void is_refused_in_part(const Message& message) {
   const Bytes whole = encode(message);
@@ -145,12 +145,12 @@ TEST(Hello, IsRefusedWhereItIsNone) {
   bytes[6] = std::byte{1};
   EXPECT_TRUE(fails_naming(decode_hello(bytes), Errc::malformed, "zero", {.value = 1}));
   bytes = encode(Hello{.version = 0x0203});
-  bytes[6] = std::byte{1};  // Another version may mean something by it.
+  bytes[6] = std::byte{1};  // Another version may give it a meaning.
   EXPECT_TRUE(fails_naming(decode_hello(bytes), Errc::incompatible, "version",
                            {.value = 0x0203, .limit = 1}));
 }
 
-// Both ends reckon the same from the same, and anything else changes everything.
+// Both ends derive the same keys from the same input, and any difference changes everything.
 TEST(SessionKeys, FollowFromSecretJobAndNonces) {
   const auto keys_of = [](std::byte secret, std::byte job, std::byte client,
                           std::byte coordinator) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Ranks in processes of their own: killed, stopped, forked.
+// Ranks in separate processes: killed, stopped, forked.
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -20,8 +20,8 @@
 namespace verbatim::test {
 namespace {
 
-/// A process that is told where the coordinator is, and then runs as a rank. Forked before there
-/// are threads in this one.
+/// A process that gets the address of the coordinator, and then runs as a rank. Forked before this
+/// process has threads.
 class RankProcess {
  public:
   explicit RankProcess(const std::function<void(const std::string&)>& body) {
@@ -32,7 +32,7 @@ class RankProcess {
       return;
     }
     close(pipe_[1]);
-    alarm(60);  // Whatever happens here, it ends.
+    alarm(60);  // It ends, whatever happens.
     std::array<char, 64> address{};
     if (read(pipe_[0], address.data(), address.size() - 1) <= 0) std::_Exit(3);
     try {
@@ -114,7 +114,7 @@ TEST(RankProcess, ThatIsStoppedIsLostAndLearnsItWhenItWakes) {
   const auto start = std::chrono::steady_clock::now();
   EXPECT_EQ(require(session.verdict(kPatience)), (Departure{1, Departed::silent}));
   EXPECT_GE(std::chrono::steady_clock::now() - start, 200ms);
-  EXPECT_TRUE(succeeds(session.regroup(kPatience)));  // The others go on.
+  EXPECT_TRUE(succeeds(session.regroup(kPatience)));  // The others continue.
   stopped.send_signal(SIGCONT);
   EXPECT_EQ(stopped.wait(), 0);
   EXPECT_EQ(session.departures().size(), 0u) << "it does not count in this generation";
@@ -140,7 +140,7 @@ TEST(RankProcess, ThatIsStoppedForAMomentIsNotLost) {
   EXPECT_EQ(stopped.wait(), 0);
 }
 
-/// The process of the coordinator, which tells us its address.
+/// The process of the coordinator, which sends us its address.
 class CoordinatorProcess {
  public:
   explicit CoordinatorProcess(const CoordinatorOptions& options, rlim_t descriptors = 256) {
@@ -241,7 +241,7 @@ TEST(RankProcess, LeavesItsSessionBehindWhenItForks) {
     EXPECT_TRUE(fails_with(sessions[0].leave(1s), Errc::forked));
     EXPECT_EQ(sessions[0].departures().size(), 0u);
     EXPECT_EQ(sessions[0].fd(), -1);
-    // Destroyed in the child, nobody hears of it.
+    // Destroying it in the child has no effect on the others.
     sessions.clear();
     const_cast<World&>(world).coordinator.reset();
   });
@@ -286,7 +286,7 @@ TEST(SessionThread, TakesNoSignals) {
   leave_all(sessions);
 }
 
-// At a random moment: before, in and after the calls.
+// At a random moment: before, during and after the calls.
 TEST(RankProcess, MayDieAtAnyMoment) {
   const std::uint64_t seed = test::seed();
   SCOPED_TRACE(replay(seed));
@@ -316,7 +316,7 @@ TEST(RankProcess, MayDieAtAnyMoment) {
     const auto coordinator = require(Coordinator::open({.world = kWorld}));
     for (const auto& each : ranks) each->tell(coordinator.address());
     const auto moment = static_cast<useconds_t>(random() % 30000);
-    usleep(moment);  // wait: for a random moment, which is what this is about
+    usleep(moment);  // wait: for a random moment, which is the point of this test
     ranks[victim]->send_signal(SIGKILL);
     for (Rank rank = 0; rank < kWorld; ++rank)
       EXPECT_EQ(ranks[rank]->wait(), rank == victim ? -SIGKILL : 0)

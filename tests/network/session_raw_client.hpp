@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file A client of the coordinator that does what it likes: right, wrong, or nothing.
+/// \file A client of the coordinator that a test controls: it behaves well, badly, or does nothing.
 #include <arpa/inet.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -35,7 +35,7 @@ class RawClient {
       give_up("connect", std::source_location::current());
   }
 
-  /// False when the coordinator has hung up.
+  /// Returns false if the coordinator has hung up.
   bool send(std::span<const std::byte> bytes) {
     while (!bytes.empty()) {
       const ssize_t sent = ::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
@@ -46,7 +46,7 @@ class RawClient {
   }
   bool send(std::string_view text) { return send(std::as_bytes(std::span{text})); }
 
-  /// All that comes until the coordinator hangs up; nothing if it does not.
+  /// Everything that arrives until the coordinator hangs up; nothing if it does not.
   [[nodiscard]] std::optional<std::vector<std::byte>> until_end(
       std::chrono::milliseconds patience = std::chrono::seconds{20}) {
     std::vector<std::byte> all;
@@ -76,7 +76,7 @@ class RawClient {
       stream.feed(std::span{chunk}.first(static_cast<std::size_t>(got)));
     }
   }
-  /// Until both hellos have been said.
+  /// Exchanges both hellos.
   void greet(detail::SecureStream& stream) {
     std::array<std::byte, detail::kHelloBytes> hello;
     send_from(stream);
@@ -104,7 +104,7 @@ class RawClient {
   detail::PrivateDescriptor socket_;
 };
 
-/// The client's end for a job with that secret, or none.
+/// The client's end for a job with that secret, or without one.
 [[nodiscard]] inline detail::SecureStream client_stream(const std::optional<Secret>& secret,
                                                         std::string_view job = "verbatim") {
   detail::SecureStream::Key key{};

@@ -52,7 +52,7 @@ TEST(Regroup, TakesInWhoTookALostRanksPlace) {
     return Exchanger::join(world.identity(2), {.record = bytes_of("again")});
   });
   at_once(2, [&](Rank rank) {
-    // It may be late for the first one. All see the same members, and go on together.
+    // It may be too late for the first one. All see the same members, and continue together.
     do require(sessions[rank].regroup(kPatience));
     while (!sessions[rank].members()[2].present);
     EXPECT_EQ(sessions[rank].members()[2].record, bytes_of("again"));
@@ -77,7 +77,7 @@ TEST(Regroup, NamesWhoHasNotAskedForIt) {
   ASSERT_TRUE(fails_naming(late, Errc::timed_out, "missing", {.value = 2}));
   EXPECT_EQ(late.error().text_view(), "2,3");
   EXPECT_TRUE(fails_with(sessions[1].meet(1ms), Errc::busy)) << "until it is over";
-  // One who waits in the lobby is told the same.
+  // A rank that waits in the lobby gets the same error.
   const auto waiting = Exchanger::join(world.identity(0), {.timeout = 50ms});
   ASSERT_TRUE(fails_naming(waiting, Errc::timed_out, "missing", {.value = 2}));
   at_once(3, [&](Rank i) { EXPECT_TRUE(succeeds(sessions[i + 1].regroup(kPatience))); });
@@ -128,7 +128,7 @@ TEST(Regroup, HappensAgainAndAgain) {
     at_once(2, [&](Rank i) {
       Exchanger& session = sessions[(victim + 1 + i) % 3];
       EXPECT_TRUE(fails_with(session.meet(kPatience), Errc::peer_lost));
-      // The new process may come after the first regroup: then there is another one.
+      // If the new process comes after the first regroup, there is another one.
       do require(session.regroup(kPatience));
       while (!session.members()[victim].present);
     });

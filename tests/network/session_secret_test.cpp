@@ -46,7 +46,7 @@ TEST(Secret, IsWipedWhenItGoes) {
   auto* const secret = new (place.data()) Secret{Secret::random()};
   EXPECT_NE(place, (std::array<std::byte, sizeof(Secret)>{}));
   std::destroy_at(secret);
-  // Through a volatile pointer: the compiler may otherwise take it for granted.
+  // Through a volatile pointer, because otherwise the compiler may assume the result.
   const volatile std::byte* const after = place.data();
   for (std::size_t i = 0; i < place.size(); ++i) EXPECT_TRUE(after[i] == std::byte{});
 }

@@ -12,7 +12,7 @@ namespace {
 
 using namespace detail;
 
-/// What the library logs meanwhile.
+/// Collects what the library logs meanwhile.
 class Logged {
  public:
   Logged() {
@@ -74,7 +74,7 @@ TEST(Strangers, MayNotSendMoreThanAFirstFrameHolds) {
   RawClient client{world.coordinator->port()};
   auto stream = client_stream(std::nullopt);
   client.greet(stream);
-  stream.send(std::vector<std::byte>(4096));  // Authentic, though too large.
+  stream.send(std::vector<std::byte>(4096));  // Authentic, but too large.
   client.send_from(stream);
   const auto answer = client.until_end();
   ASSERT_TRUE(answer);
@@ -84,7 +84,7 @@ TEST(Strangers, MayNotSendMoreThanAFirstFrameHolds) {
 TEST(Strangers, ThatReplayAnotherSessionGetNothing) {
   const Secret secret = Secret::random();
   const World world{2, {.secret = secret}};
-  // A join that was overheard...
+  // A join that an attacker recorded...
   RawClient honest{world.coordinator->port()};
   auto stream = client_stream(secret);
   std::vector<std::byte> heard = stream.outgoing();
@@ -130,11 +130,11 @@ TEST(Strangers, BeyondTheirNumberPushOutTheOldest) {
   for (int i = 0; i < 12; ++i) strangers.emplace_back(world.coordinator->port());
   for (int i = 0; i < 8; ++i) EXPECT_TRUE(strangers[static_cast<std::size_t>(i)].until_end()) << i;
   for (std::size_t i = 9; i < 12; ++i) EXPECT_FALSE(strangers[i].until_end(1ms)) << i;
-  auto sessions = world.join_all();  // Nobody who knows the secret has to wait.
+  auto sessions = world.join_all();  // A client that knows the secret need not wait.
   leave_all(sessions);
 }
 
-/// One of each kind, again and again, until it is told to stop.
+/// Clients of one kind, again and again, until `stop`.
 void molest(std::uint16_t port, std::uint32_t kind, const Secret& overheard,
             const std::atomic<bool>& stop) {
   while (!stop) {
@@ -206,7 +206,7 @@ TEST(Strangers, FortyOfThemBesideSixtyFourRanksChangeNothing) {
   stop = true;
 }
 
-/// A rank that speaks the protocol, and then breaks it.
+/// A rank that follows the protocol, and then breaks it.
 void lost_when_it_says(const Bytes& plaintext) {
   const World world{2};
   RawClient client{world.coordinator->port()};
@@ -241,7 +241,7 @@ TEST(Strangers, AmongTheRanksThatDoNotReadHoldNobodyUp) {
   at_once(2, [&](Rank rank) {
     sessions[rank] = require(Exchanger::join(world.identity(rank), {.timeout = kPatience}));
   });
-  // It takes part, and reads no answer.
+  // It takes part, but reads no answer.
   const std::vector<std::byte> large(7 << 20);
   at_once(2, [&](Rank rank) {
     for (std::uint32_t round = 1; round <= 20; ++round) {

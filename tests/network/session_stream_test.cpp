@@ -21,7 +21,7 @@ struct Pair {
       : client(SessionEnd::client, kKey, detail::job_id("job")),
         coordinator(SessionEnd::coordinator, theirs, detail::job_id(job)) {}
   static Bytes take(SecureStream& from) { return std::exchange(from.outgoing(), {}); }
-  /// Both hellos.
+  /// Exchanges both hellos.
   void greet() {
     coordinator.feed(take(client));
     EXPECT_EQ(require(coordinator.next()), std::nullopt);
@@ -139,7 +139,7 @@ TEST(SecureStream, RefusesFramesInAnotherOrder) {
 
 TEST(SecureStream, RefusesAFrameWithAnyBitChanged) {
   for (std::size_t at = 0; at < 24 + 4 + 20; ++at) {
-    if (at >= 24 && at < 28) continue;  // The length is about how much to wait for.
+    if (at >= 24 && at < 28) continue;  // The length only says how much to wait for.
     Frames frames;
     frames.first[at] ^= std::byte{1};
     frames.pair.coordinator.feed(frames.first);

@@ -22,7 +22,7 @@ namespace verbatim::test {
 
 using namespace std::chrono_literals;
 
-/// Far more than anything here takes: who waits so long has failed.
+/// Much more than anything here takes: a longer wait is a failure.
 inline constexpr Timeout kPatience = 20s;
 
 [[nodiscard]] inline std::vector<std::byte> bytes_of(std::string_view text) {
@@ -30,7 +30,7 @@ inline constexpr Timeout kPatience = 20s;
   return {bytes.begin(), bytes.end()};
 }
 
-/// `call(rank)` for each, at the same time; returns when all have.
+/// Runs `call(rank)` for each rank at the same time. Returns when all have returned.
 inline void at_once(std::size_t count, const std::function<void(Rank)>& call) {
   std::vector<std::jthread> threads;
   for (Rank rank = 0; rank < count; ++rank) threads.emplace_back([&call, rank] { call(rank); });
@@ -50,7 +50,7 @@ class World {
             .secret = options_.secret,
             .job = options_.job};
   }
-  /// Everybody, with a record that is the rank's number.
+  /// Joins all ranks, each with its number as the record.
   [[nodiscard]] std::vector<Exchanger> join_all(JoinOptions join = {}) const {
     std::vector<std::optional<Result<Exchanger>>> joined(options_.world);
     at_once(options_.world, [&](Rank rank) {
@@ -73,7 +73,7 @@ class World {
   CoordinatorOptions options_;
 };
 
-/// Everybody says goodbye, and it goes well.
+/// All ranks leave, and must succeed.
 inline void leave_all(std::vector<Exchanger>& sessions) {
   at_once(sessions.size(),
           [&](Rank rank) { EXPECT_TRUE(succeeds(sessions[rank].leave(kPatience))); });

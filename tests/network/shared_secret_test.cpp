@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: Listener and dial() meet if both know the secret, and not otherwise; what goes over the
-//       wire after the proof is of no use to others.
+// Goal: Listener and dial() meet if both know the secret, and not otherwise; what crosses the wire
+//       after the proof is of no use to others.
 // Method: the authenticators alone, message by message; then meetings on the software device.
 // Covers: network/shared_secret.cpp
 #include "verbatim/network/shared_secret.hpp"
@@ -29,7 +29,7 @@ Bytes bytes_of(std::string_view text) {
 
 std::unique_ptr<Authenticator> side(const Secret& secret) { return *admit_by_secret(secret)({}); }
 
-/// Both talk until both are satisfied; whether they came so far.
+/// Lets both talk until both are satisfied. Returns whether they got that far.
 bool agree(Authenticator& one, Authenticator& other) {
   Bytes from_one;
   Bytes from_other;
@@ -79,7 +79,7 @@ TEST(SharedSecret, ProofOfAnotherMeetingIsRefused) {
   const Bytes number = one->step({})->message;
   static_cast<void>(other->step({}));
   const Bytes proof = other->step(number)->message;
-  const auto later = side(secret);  // A number of its own: the old proof does not fit.
+  const auto later = side(secret);  // It has another number, so the old proof does not fit.
   static_cast<void>(later->step({}));
   static_cast<void>(later->step(bytes_of("01234567890123456789012345678901")));
   EXPECT_EQ(later->step(proof).error().code, Errc::permission_denied);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// One rank of a job whose ranks are killed: it does something with the others until one of them is
-// gone, and says which.
+// One rank of a job whose ranks are killed: it works with the others until one of them is gone, and
+// prints which.
 //
-//   survivor barrier      meets all others, again and again
-//   survivor all-to-all   writes to all others, and meets them
-//   survivor regroup      as barrier; the survivors go on as a group of their own, and leave
-//   survivor rejoin       as regroup, until everybody is there again, with who was started anew
+//    survivor barrier      meets all others, again and again
+//    survivor all-to-all   writes to all others, and meets them
+//    survivor regroup      like barrier; the survivors continue as a separate group, and leave
+//    survivor rejoin       like regroup, until all ranks are back, including restarted ones
 //
-// Prints "pid P", "joined", "lost RANK", "regrouped N" (how many they are), "left".
+// Prints "pid P", "joined", "lost RANK", "regrouped N" (the number of ranks), "left".
 #include <unistd.h>
 
 #include <algorithm>
@@ -36,7 +36,7 @@ vb::Result<void> write_to_all(vb::Node& node, vb::Buffer& own,
   return {};
 }
 
-/// What the group's calls end with: always somebody's loss.
+/// The error that ends the work of the group: always the loss of a rank.
 vb::Error work_until_loss(vb::Node& node, const vb::SharedRegion& board, vb::Buffer& own,
                           bool with_data) {
   std::vector<vb::RemoteMemoryRegion> boards;
@@ -68,7 +68,7 @@ int survive(std::string_view how, std::chrono::seconds patience) {
   if (!context) return fail("device", context.error());
   auto domain = context->allocate_domain();
   if (!domain) return fail("domain", domain.error());
-  // Before the node: others write here as long as there are channels.
+  // Before the node, because others write here while there are channels.
   auto board = domain->allocate_shared(4096, vb::Access::remote_write);
   auto own = domain->allocate(8);
   if (!board || !own) return 1;
@@ -88,7 +88,7 @@ int survive(std::string_view how, std::chrono::seconds patience) {
   if (!is_new) {
     const vb::Error end = work_until_loss(*node, *board, *own, how == "all-to-all");
     if (!is_loss(end)) return fail("instead of a loss", end);
-    // Of those that ended because of it, some may be gone, too, by now.
+    // By now some ranks that ended because of the loss may be gone, too.
     std::printf("lost %u\n", static_cast<unsigned>(node->departed().front().rank));
     std::fflush(stdout);
   }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: whenever a rank is killed, every other one says which, and none hangs; survivors go on
-//       without it, or with a process that took its place.
-// Method: real processes under `verbatim run --keep-going` and mpirun, SIGKILL at random moments:
-//         while they start, at barriers, while they write to each other.
+// Goal: whenever a rank is killed, every other rank reports which one, and none hangs; survivors
+//       continue without it, or with a process that took its place.
+// Method: real processes under `verbatim run --keep-going` and mpirun, with SIGKILL at random
+//         moments: while they start, at barriers, while they write to each other.
 // Covers: network/node_found.cpp
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -25,15 +25,15 @@ using namespace std::chrono_literals;
 struct Launcher {
   std::vector<std::string> command;  ///< Up to the number of ranks.
   std::vector<std::string> options;  ///< Behind it.
-  /// It tells the coordinator of processes that end before they join, and a failed one's status is
-  /// its own. Otherwise those who wait for such a process time out.
+  /// The launcher tells the coordinator about processes that end before they join, and exits with
+  /// the status of a failed one. Otherwise ranks that wait for such a process time out.
   bool watches;
   const char* pid_line;  ///< Of a rank, for sscanf.
   std::size_t first_victim;
 };
 const Launcher kVerbatimRun{
     {VERBATIM_PROGRAM, "run", "-n"}, {"--keep-going", "--"}, true, "[%u] pid %d", 0};
-/// It kills everybody when one dies, unless it is told not to. Rank 0 coordinates.
+/// mpirun kills all ranks when one dies, unless an option says otherwise. Rank 0 coordinates.
 const Launcher kMpirun{
     {"mpirun", "--allow-run-as-root", "--oversubscribe", "--enable-recovery", "--tag-output", "-n"},
     {},
@@ -41,7 +41,7 @@ const Launcher kMpirun{
     "[1,%u]<stdout>:pid %d",
     1};
 
-/// The pids of the ranks, by rank, from the lines in which they tell them.
+/// The pids of the ranks, by rank, from the lines in which they print them.
 std::vector<pid_t> pids(const Launcher& launcher, const std::string& output, std::size_t world) {
   std::vector<pid_t> found(world, 0);
   std::istringstream lines{output};
@@ -61,7 +61,7 @@ std::size_t count(const std::string& output, const std::string& text) {
   return times;
 }
 
-/// How many say that this rank is lost, or that it did not come.
+/// How many ranks report that this rank is lost, or that it did not come.
 std::size_t count_named(const std::string& output, std::size_t rank) {
   const std::string number = std::to_string(rank);
   const std::regex line{"lost " + number + "\n|timed out: ([0-9]+,)*" + number + "(,[0-9]+)*: "};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// A C++ program that has nothing to do with RDMA, and uses what a second C++ runtime in the process
-// could break: exceptions, streams, locales, threads, fork. What it prints must not change.
+// A C++ program that does not use RDMA, but uses what a second C++ runtime in the process could
+// break: exceptions, streams, locales, threads, fork. Its output must not change.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -18,7 +18,7 @@
 
 namespace {
 
-/// The lines of /proc that tell of threads and signals: a library that does nothing changes none.
+/// The lines of /proc about threads and signals. A library that does nothing changes none of them.
 void print_status() {
   std::ifstream file{"/proc/self/status"};
   for (std::string line; std::getline(file, line);)

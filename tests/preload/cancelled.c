@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Threads that wait for an event of the device, and are cancelled: so many programs end the thread
-// that they have for events. The stack is unwound through the library, and what waits on it is
-// cleaned up; the device works on.
+// Threads that wait for an event of the device, and are cancelled: many programs end their event
+// thread in this way. The stack is unwound through the library, which cleans up; the device keeps
+// working.
 #include <infiniband/verbs.h>
 #include <pthread.h>
 #include <sys/syscall.h>
@@ -39,7 +39,7 @@ static void* wait_for_events(void* nothing) {
   return nothing;
 }
 
-// Told to end before it calls other verbs: they are not where it ends.
+// It is cancelled before it calls other verbs, which are no cancellation points.
 static void* work_on(void* nothing) {
   struct ibv_device* const device = context->device;
   pthread_cancel(pthread_self());
@@ -52,7 +52,7 @@ static void* work_on(void* nothing) {
   return nothing;
 }
 
-// The kernel says of each thread whether it sleeps.
+// The kernel reports for each thread whether it sleeps.
 static bool sleeps(pid_t thread) {
   char path[64], state = '?';
   snprintf(path, sizeof path, "/proc/self/task/%d/stat", thread);

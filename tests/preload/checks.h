@@ -24,12 +24,12 @@ static inline bool check_true(bool holds, const char* name, const char* why, int
 }
 
 #define CHECK(name, condition) check_true((condition), name, #condition, __LINE__)
-// Without it the rest makes no sense.
+// The rest makes no sense without it.
 #define REQUIRE(name, condition)          \
   do {                                    \
     if (!CHECK(name, condition)) exit(1); \
   } while (0)
-// A call that returns a pointer fails with this errno; one that returns a number, with it.
+// A call that returns a pointer fails with this errno; one that returns a number returns it.
 #define CHECK_NULL(name, call, error) CHECK(name, (errno = 0, (call) == NULL && errno == (error)))
 #define CHECK_CODE(name, call, error) CHECK(name, (call) == (error))
 #define CHECK_MINUS(name, call, error) CHECK(name, (errno = 0, (call) == -1 && errno == (error)))

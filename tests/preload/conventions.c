@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// An ordinary verbs program, linked with the installed libibverbs, that knows nothing of Verbatim:
-// it holds the device that it is given to what the manual pages say of results and errno.
+// An ordinary verbs program, linked with the installed libibverbs, that does not know Verbatim. It
+// checks that the device follows the manual pages about results and errno.
 #include <endian.h>
 #include <fcntl.h>
 #include <infiniband/verbs.h>
@@ -112,7 +112,7 @@ static void check_memory(void) {
   REQUIRE("alloc_pd", domain != NULL && domain->context == context);
   memory = aligned_alloc(4096, SIZE);
   memset(memory, 0, SIZE);
-  // Volatile, or the header would choose the function for us.
+  // Volatile, because otherwise the header would choose the function.
   volatile int all = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
                      IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_RELAXED_ORDERING;
   region = ibv_reg_mr(domain, memory, SIZE, all);

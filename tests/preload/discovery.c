@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Looks for devices as programs do that know nothing of verbs: lists directories, asks about what
-// is in them, reads it, and goes into them.
+// Looks for devices like programs that do not use verbs: lists directories, queries and reads their
+// entries, and enters them.
 #define _GNU_SOURCE  // statx, O_PATH
 #include <dirent.h>
 #include <fcntl.h>
@@ -50,7 +50,7 @@ static void check_classes(void) {
   free(allocated);
 }
 
-// Everything below a directory: what a list says of an entry, the entry says of itself.
+// Everything below a directory. What a listing says about an entry must match the entry itself.
 static int walk(const char* path, int* files) {
   DIR* const directory = opendir(path);
   int wrong = directory == NULL;

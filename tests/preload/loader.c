@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Not linked with libibverbs: loads it when it runs, and looks its functions up by version, as
-// libraries for collective communication do. An LD_PRELOAD of other functions does not reach it.
+// Not linked with libibverbs: loads it at run time, and looks up its functions by version, like
+// libraries for collective communication. An LD_PRELOAD of other functions does not reach it.
 #define _GNU_SOURCE  // dlvsym
 #include <dlfcn.h>
 #include <infiniband/verbs.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Not linked with libibverbs: looks functions up in every way that there is. Those of libibverbs
-// have to be the ones that a linked program gets, and all others what they are without a preload.
+// Not linked with libibverbs: looks up functions in every possible way. Those of libibverbs must be
+// the ones that a linked program gets, and all others must be the same as without a preload.
 #define _GNU_SOURCE  // RTLD_NEXT, dlvsym
 #include <dlfcn.h>
 
@@ -27,7 +27,7 @@ static void check_others(void) {
   CHECK("dlerror names it", strstr(dlerror(), "verbatim_test_nothing") != NULL);
   void* const self = dlopen(NULL, RTLD_NOW);
   CHECK("the program's own handle", dlsym(self, "verbatim_test_depth") != NULL);
-  // A verb that is not in libibverbs, in a library that stands in front of it.
+  // A verb that is not in libibverbs, in a library that intercepts it.
   void* const outer = dlopen("libpreload_outer.so", RTLD_NOW | RTLD_NOLOAD);
   REQUIRE("a library that was linked", outer != NULL);
   int (*query)(void) = dlsym(outer, "ibv_query_ece");

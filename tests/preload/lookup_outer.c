@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Stands in front of lookup_inner.c, and calls what is behind it, as libraries for tracing do. If
-// RTLD_NEXT began elsewhere than here, it would find itself.
+// Intercepts lookup_inner.c, and calls the original, like libraries for tracing. If RTLD_NEXT did
+// not begin here, it would find itself.
 #define _GNU_SOURCE  // RTLD_NEXT, dlvsym
 #include <dlfcn.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// An MPI program, started with several ranks: every byte that arrives says who sent it to whom, in
-// which message and at which place, and is compared. Rank 0 says how it went.
+// An MPI program, started with several ranks. Every byte that arrives encodes its sender, receiver,
+// message and position, and is compared. Rank 0 prints the result.
 #include <mpi.h>
 #include <stdint.h>
 
@@ -25,7 +25,7 @@ static bool holds(const uint8_t* bytes, int size, int from, int to, int message)
   return true;
 }
 
-// What all of them found.
+// Combines what all ranks found.
 static void conclude(const char* name, bool fine) {
   int mine = fine, all = 0;
   MPI_Allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
@@ -38,7 +38,7 @@ static uint8_t* allocate(size_t size) {
   return memory;
 }
 
-// Everybody to everybody, at the same time.
+// All ranks to all ranks, at the same time.
 static bool exchange(int size, int message) {
   uint8_t* const out = allocate((size_t)size * (size_t)ranks);
   uint8_t* const in = allocate((size_t)size * (size_t)ranks);
@@ -67,7 +67,7 @@ static void check_messages(void) {
     snprintf(name, sizeof name, "messages of %d bytes", sizes[i]);
     conclude(name, fine);
   }
-  // Many small ones, of which the receiver asks for the last one first.
+  // Many small messages, of which the receiver asks for the last one first.
   enum { MANY = 200 };
   const int to = (rank + 1) % ranks, from = (rank + ranks - 1) % ranks;
   uint8_t out[MANY][32], in[MANY][32];

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // A libibverbs.so.1 with the null provider's devices: the same entry points under the same
-// versions, so that loading, choosing a device and the old calls are tested without RDMA. A test
-// replaces what it wants in `*verbatim_fake_table()`.
+// versions. So loading, choosing a device and the old calls can be tested without RDMA. A test
+// replaces the verbs it wants in `*verbatim_fake_table()`.
 #include <cerrno>
 #include <cstdlib>
 
 #include "null.hpp"
 
-// verbs.h turns these into macros or inline functions; here the exported ones are meant.
+// verbs.h defines macros or inline functions with these names; this file means the exported
+// functions.
 #undef ibv_query_port
 #undef ibv_reg_mr
 
@@ -21,7 +22,7 @@ VERBATIM_EXPORT Provider* verbatim_fake_table() {
   static Provider table = *verbatim_null_provider();
   return &table;
 }
-/// What ibv_is_fork_initialized() answers, and how often ibv_fork_init() was called.
+/// The answer of ibv_is_fork_initialized(), and the number of calls of ibv_fork_init().
 VERBATIM_EXPORT ibv_fork_status verbatim_fake_fork_status = IBV_FORK_DISABLED;
 VERBATIM_EXPORT int verbatim_fake_fork_inits = 0;
 
@@ -48,7 +49,7 @@ VERBATIM_EXPORT int ibv_query_device(ibv_context* context, ibv_device_attr* attr
 }
 VERBATIM_EXPORT int ibv_query_port(ibv_context* context, std::uint8_t port,
                                    _compat_ibv_port_attr* attributes) {
-  // The old structure is a prefix of the new one; its users give the room of the new one.
+  // The old structure is a prefix of the new one; its users provide the room of the new one.
   auto* const wide = reinterpret_cast<ibv_port_attr*>(attributes);
   const int failed = verbatim_fake_table()->query_port(context, port, wide);
   // For tests of whole programs, which cannot reach the table.
@@ -117,5 +118,5 @@ VERBATIM_EXPORT void ibv_ack_async_event(ibv_async_event* event) {
 }
 
 // ibv_resize_cq, shared receive queues, address handles, channels, dmabuf and the query of data
-// order are left out: a library may lack them, and what is missing must say so when it is called.
+// order are left out. A library may lack them, and a missing function must fail when it is called.
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file How a test reaches into the libibverbs that it had loaded (fake_libibverbs.cpp).
+/// \file How a test reaches into the libibverbs that the library loaded (fake_libibverbs.cpp).
 #include <dlfcn.h>
 
 #include <stdexcept>
@@ -17,7 +17,7 @@ inline void* fake_symbol(const char* name) {
   return found;
 }
 
-/// What its entry points call.
+/// The table that its entry points call.
 inline Provider& fake_table() {
   return *reinterpret_cast<Provider* (*)()>(fake_symbol("verbatim_fake_table"))();
 }

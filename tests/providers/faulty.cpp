@@ -13,13 +13,13 @@
 namespace verbatim::faulty {
 namespace {
 
-/// How a verb says that it failed.
+/// How a verb reports a failure.
 enum class Failure {
   error_number,  ///< Returns errno.
   minus_one,     ///< Returns -1, and sets errno.
   minus_error,   ///< Returns -errno.
   null_pointer,  ///< Returns null, and sets errno.
-  never,         ///< It cannot.
+  never,         ///< It cannot fail.
 };
 
 enum class Purpose { makes, destroys, reads_events };
@@ -33,7 +33,7 @@ struct Verb {
 
 struct Plan {
   std::string_view verb;  ///< Empty: any.
-  std::size_t number;     ///< Of the call that fails, as `calls` counts.
+  std::size_t number;     ///< Of the call that fails, counted like `calls`.
   int error;
 };
 
@@ -45,7 +45,7 @@ std::size_t counted = 0;
 std::optional<Plan> plan;
 std::string_view failed;
 
-/// Counts a call; returns the error that it is to fail with, or 0.
+/// Counts a call. Returns the error with which it has to fail, or 0.
 int count(Verb& verb) {
   const std::lock_guard guard{mutex};
   const std::size_t number = verb.calls++;
@@ -73,7 +73,7 @@ R fail(Failure failure, int error) {
   }
 }
 
-/// What stands in the table in the place of one verb.
+/// The function that replaces a verb in the table.
 template <auto Member>
 struct Wrapper;
 

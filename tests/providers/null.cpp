@@ -50,7 +50,7 @@ __be64 get_device_guid(ibv_device* device) {
 }
 
 ibv_context* open_device(ibv_device* device) {
-  // Without extended verbs (abi_compat stays null): what we have of them is in the table.
+  // Without extended verbs (abi_compat stays null): those that we have are in the table.
   auto* const context = new Context{device};
   context->num_comp_vectors = knobs.completion_vectors;
   set_data_path(context->ops);
@@ -98,8 +98,8 @@ int query_pkey(ibv_context*, std::uint8_t port, int index, __be16* key) {
 
 // ---- Events
 
-/// Where the taken but not acknowledged events of an object are counted; null for those of a port
-/// or the device.
+/// Where the taken but not acknowledged events of an object are counted; null for events of a port
+/// or of the device.
 std::atomic<int>* unacknowledged(const ibv_async_event& event) {
   switch (event.event_type) {
     case IBV_EVENT_CQ_ERR: return &mine(event.element.cq)->unacknowledged;
@@ -117,11 +117,11 @@ std::atomic<int>* unacknowledged(const ibv_async_event& event) {
   }
 }
 
-/// Taking an event and counting it are one step for who destroys the event's object.
+/// Makes taking an event and counting it one step for a thread that destroys the event's object.
 std::mutex event_mutex;
 
 int get_async_event(ibv_context* context, ibv_async_event* event) {
-  // A reader that is willing to block must not hold the lock meanwhile.
+  // A reader that may block must not hold the lock meanwhile.
   std::unique_lock lock{event_mutex, std::defer_lock};
   if ((fcntl(context->async_fd, F_GETFL) & O_NONBLOCK) != 0) lock.lock();
   if (mine(context)->events.take(*event) != 0) return -1;
@@ -170,7 +170,7 @@ ibv_mr* reg_mr(ibv_pd* domain, void* address, std::size_t length, unsigned acces
 ibv_mr* reg_dmabuf_mr(ibv_pd* domain, std::uint64_t offset, std::size_t length, std::uint64_t,
                       int fd, int access) {
   if (fd < 0) return refuse<ibv_mr>(EBADF);
-  // libibverbs, too, puts the offset there.
+  // libibverbs puts the offset there, too.
   return reg_mr(domain, reinterpret_cast<void*>(offset), length, static_cast<unsigned>(access));
 }
 

@@ -2,19 +2,20 @@
 #pragma once
 /// \file The `null` provider: devices without a wire, for tests and for measuring overhead.
 ///
-/// A send completes inside its post and moves no data; a receive is counted and never completes.
-/// So what a program costs above this provider is what the library costs. It is a shared object of
-/// its own, always compiled the same way (see CMakeLists.txt here): it must cost the same whatever
-/// compiler built the program.
+/// A send completes inside its post and moves no data; a receive is counted and never completes. So
+/// the cost of a program above this provider is the cost of the library. The provider is a separate
+/// shared object that is always compiled in the same way (see CMakeLists.txt here), because it must
+/// cost the same whichever compiler built the program.
 ///
-/// It also keeps score, so that tests can prove good behaviour: every object is counted, and what
-/// is still in use (or has an event that was not acknowledged) refuses to go with EBUSY.
+/// It also keeps accounts, so that tests can prove correct use: it counts every object, and refuses
+/// with EBUSY to destroy one that is still in use or has an event that was not acknowledged.
 ///
-/// Queues are as deep as the send queue says: a post beyond that is ENOMEM until a completion was
-/// polled. Completion queues do not overflow.
+/// The depth of a queue is that of the send queue: a post beyond it fails with ENOMEM until a
+/// completion was polled. Completion queues do not overflow.
 ///
-/// Threads: one at a time per completion queue for posts, and one for polls; the rest from any.
-/// The knobs are not guarded: turn them before the library looks.
+/// Threads: for each completion queue, one thread at a time may post, and one may poll; everything
+/// else may be called from any thread. The knobs are not guarded: set them before the library reads
+/// them.
 #include <infiniband/verbs.h>
 
 #include <array>
@@ -25,7 +26,8 @@
 
 namespace verbatim {
 
-/// What the devices claim to be. Read at each call; `verbatim_null_knobs() = {}` puts all back.
+/// What the devices claim to be. Read at each call; `verbatim_null_knobs() = {}` restores the
+/// defaults.
 struct NullKnobs {
   static constexpr std::size_t kMaxDevices = 8;
   [[gnu::visibility("default")]] NullKnobs() noexcept;
@@ -43,7 +45,7 @@ struct NullKnobs {
   std::array<std::uint16_t, 16> partition_keys{0xffff};  ///< Host order; port.pkey_tbl_len of them.
 
   std::uint32_t max_inline_bytes = 256;
-  std::uint32_t extra_depth = 0;  ///< Queues are made this much deeper than asked, as devices do.
+  std::uint32_t extra_depth = 0;  ///< How much deeper than requested queues are made.
   int completion_vectors = 4;
 };
 
@@ -55,14 +57,14 @@ extern "C" {
 
 const verbatim::Provider* verbatim_null_provider();
 
-/// Objects of any kind, device lists and memory that were made and not destroyed.
+/// How many objects of any kind, device lists and memory were created and not destroyed.
 int verbatim_null_live_objects();
 
 /// Queues an asynchronous event, as if the device had raised it.
 int verbatim_null_raise(ibv_context* context, const ibv_async_event* event);
 
-/// Puts a completion of any kind into a queue (not from another thread than polls it); it is polled
-/// after those of sends.
+/// Puts a completion of any kind into a queue; only the thread that polls it may call this. It is
+/// polled after the completions of sends.
 int verbatim_null_complete(ibv_cq* queue, const ibv_wc* completion);
 
 /// The next send of this queue pair completes with `status`, and breaks the queue pair.

@@ -20,9 +20,9 @@ T* refuse(int error) {
   return nullptr;
 }
 
-/// Whether the object with this count of events may go: its events that nobody has taken go with
-/// it, and those that are being handled are waited for, as libibverbs does, but not for ever: a
-/// test is to notice a lost one.
+/// Whether the object with this count of events may be destroyed. Its events that nobody has taken
+/// go with it. Like libibverbs, this waits for those that are being handled, but with a limit, so
+/// that a test notices a lost acknowledgement.
 [[nodiscard]] bool forget_events(ibv_context* context, const std::atomic<int>& count);
 
 /// The verbs of completion queues, queue pairs and shared receive queues.

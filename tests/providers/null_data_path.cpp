@@ -51,7 +51,7 @@ std::uint32_t sum(const ibv_send_wr& wr) {
   return bytes;
 }
 
-/// On a queue pair that is not in RTS, or was told to fail.
+/// For a queue pair that is not in RTS, or has to fail.
 int post_broken(QueuePair& queue_pair, const ibv_send_wr& wr) {
   ibv_wc_status status = IBV_WC_WR_FLUSH_ERR;
   if (queue_pair.state == IBV_QPS_RTS) {
@@ -90,14 +90,14 @@ int post_one(QueuePair& queue_pair, const ibv_send_wr& wr) {
       break;
     }
   }
-  // Without a fence: who arms in another thread at this very moment may miss the event. Post and
-  // wait from one thread, or arm before posting.
+  // There is no fence, so a thread that arms at this very moment may miss the event. Post and wait
+  // from one thread, or arm before posting.
   raise_completion(*mine(queue_pair.send_cq), false);
   return refused;
 }
 
-/// The same as post_list(), written out for one signaled request: that is to cost no more than a
-/// good driver, whose cost the overhead of everything above is compared with.
+/// The same as post_list(), written out for one signaled request. It must cost no more than a good
+/// driver, because it is the base of all overhead figures.
 int post_send(ibv_qp* raw, ibv_send_wr* wr, ibv_send_wr** rejected) {
   QueuePair& queue_pair = *mine(raw);
   const auto opcode = static_cast<unsigned>(wr->opcode);
@@ -130,7 +130,7 @@ int poll_cq(ibv_cq* raw, int room, ibv_wc* out) {
   const std::uint32_t end = tail + std::min(ready, static_cast<std::uint32_t>(room));
   for (std::uint32_t at = tail; at != end; ++at, ++out) {
     const Entry& entry = queue.ring[at & queue.mask];
-    // The whole of it, as devices do.
+    // Writes the whole completion, as devices do.
     out->wr_id = entry.wr_id;
     std::memcpy(&out->status, &entry.outcome, sizeof entry.outcome);
     out->vendor_err = 0;

@@ -2,8 +2,8 @@
 #pragma once
 /// \file What the null provider keeps behind the raw objects. Private to it.
 ///
-/// Each type begins with the raw object that users of the verbs see. An object is made complete by
-/// its constructor, and counts itself and its use of others.
+/// Each type begins with the raw object that users of the verbs see. The constructor makes an
+/// object complete; the object counts itself and its use of others.
 #include <infiniband/verbs.h>
 #include <poll.h>
 #include <sys/eventfd.h>
@@ -21,7 +21,7 @@ namespace verbatim::null {
 inline std::atomic<int> live{0};
 inline std::atomic<std::uint32_t> next_handle{1};
 
-/// A base of everything that a test may want to find leaked.
+/// The base of every object whose leak a test may want to find.
 struct Counted {
   Counted() { ++live; }
   ~Counted() { --live; }
@@ -29,10 +29,10 @@ struct Counted {
   Counted& operator=(const Counted&) = delete;
 };
 
-/// Held by an object for each object that it needs: those cannot be destroyed before it.
+/// An object holds one of these for each object that it needs. Those cannot be destroyed before it.
 class Use {
  public:
-  /// Of nothing, if the object is null.
+  /// Does nothing if the object is null.
   template <class T>
   explicit Use(T* object) : users_(object != nullptr ? &object->users : nullptr) {
     if (users_ != nullptr) ++*users_;
@@ -64,7 +64,7 @@ class EventQueue {
     events_.push_back(event);
     eventfd_write(fd_, 1);
   }
-  /// Blocks, or with O_NONBLOCK on the descriptor: -1 with EAGAIN.
+  /// Blocks; with O_NONBLOCK on the descriptor, returns -1 with EAGAIN.
   int take(Event& event) {
     for (;;) {
       eventfd_t one;
@@ -123,7 +123,7 @@ struct Region : ibv_mr, Counted {
   }
   void renew_keys() {
     lkey = next_handle++ << 8;
-    rkey = lkey | 1;  // Another than lkey, so that mixing them up shows.
+    rkey = lkey | 1;  // Differs from lkey, so that mixing them up is noticed.
   }
   Use domain_use;
 };
@@ -154,14 +154,14 @@ struct Outcome {
   ibv_wc_opcode opcode;
 };
 
-/// The completion of a send that waits to be polled.
+/// The completion of a send, waiting to be polled.
 struct Entry {
   std::uint64_t wr_id;
   QueuePair* owner;
   std::uint32_t byte_count;
-  std::uint32_t posted;  ///< Of the owner, up to and with this one: polling it frees so many.
-  // A struct of its own so that it is stored, and loaded at once after, in one access of the same
-  // width: else the processor waits, and hides the cost of everything around it.
+  std::uint32_t posted;  ///< The owner's count up to this one, which polling frees.
+  // A separate struct, so that it is stored and soon after loaded in one access of the same width.
+  // Otherwise the processor would stall, and hide the cost of everything around it.
   Outcome outcome;
 };
 
@@ -177,9 +177,9 @@ struct CompletionQueue : ibv_cq, Counted {
     handle = next_handle++;
     make_ring(depth);
   }
-  /// Room for the sends of one more queue pair. So there is always room, whatever the depth: that
-  /// it suffices for all queue pairs is for others to check. (If it does, the ring stays, and a
-  /// thread that polls is not disturbed.)
+  /// Makes room for the sends of one more queue pair. So there is always room, whatever the depth;
+  /// checking that the depth suffices for all queue pairs is left to the library. (If it does, the
+  /// ring stays, and a thread that polls is not disturbed.)
   void make_room(std::uint32_t sends) {
     reserved += sends;
     if (reserved > mask) make_ring(reserved);
@@ -191,7 +191,7 @@ struct CompletionQueue : ibv_cq, Counted {
     ring = std::move(bigger);
     mask = size - 1;
   }
-  /// Takes the completions of a queue pair out, as drivers do before its number means another.
+  /// Removes the completions of a queue pair, as drivers do before its number is used again.
   void purge(const QueuePair* owner) {
     std::uint32_t kept = tail;
     for (std::uint32_t at = tail; at != head; ++at) {
@@ -210,7 +210,7 @@ struct CompletionQueue : ibv_cq, Counted {
   std::atomic<Armed> armed{Armed::no};
   std::atomic<int> users{0};
   std::atomic<int> unacknowledged{0};
-  // Apart, because producer and consumer may be two threads.
+  // On separate cache lines, because producer and consumer may be two threads.
   alignas(64) std::atomic<std::uint32_t> head{0};
   alignas(64) std::atomic<std::uint32_t> tail{0};
 };
@@ -231,7 +231,7 @@ struct SharedQueue : ibv_srq, Counted {
   std::atomic<int> unacknowledged{0};
 };
 
-// Every raw object is one of ours: only this table makes them.
+// Every raw object is one of ours, because only this table creates them.
 inline Context* mine(ibv_context* raw) { return static_cast<Context*>(raw); }
 inline Domain* mine(ibv_pd* raw) { return static_cast<Domain*>(raw); }
 inline Channel* mine(ibv_comp_channel* raw) { return static_cast<Channel*>(raw); }
@@ -272,7 +272,7 @@ struct QueuePair : ibv_qp, Counted {
   Use send_use;
   Use receive_use;
   Use shared_use;
-  bool plain = false;  ///< In RTS, and no failure is ordered: one test on the data path.
+  bool plain = false;  ///< In RTS, with no failure ordered; one test on the data path.
   bool signal_all;
   ibv_wc_status ordered = IBV_WC_SUCCESS;  ///< What becomes of the next send.
   ibv_qp_cap cap;
@@ -285,7 +285,7 @@ struct QueuePair : ibv_qp, Counted {
 };
 inline QueuePair* mine(ibv_qp* raw) { return static_cast<QueuePair*>(raw); }
 
-/// Posting, polling and arming: what the inline functions of verbs.h call.
+/// Posting, polling and arming: the functions that the inline functions of verbs.h call.
 void set_data_path(ibv_context_ops& ops);
 /// Sends the event that an armed queue owes for a new completion.
 void raise_completion(CompletionQueue& queue, bool solicited);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Queues of the null provider: of completions, of requests, and shared ones.
+// Queues of the null provider: completion queues, queue pairs, and shared receive queues.
 #include <algorithm>
 #include <bit>
 #include <cerrno>
@@ -96,7 +96,7 @@ bool transition_exists(ibv_qp_state from, ibv_qp_state to) {
   }
 }
 
-/// Copies what the mask names.
+/// Copies the attributes that the mask names.
 void store(ibv_qp_attr& to, const ibv_qp_attr& from, int mask) {
   const auto take = [&](int bit, auto member) {
     if ((mask & bit) != 0) to.*member = from.*member;

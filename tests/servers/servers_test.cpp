@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Goal: the servers of examples/ serve hundreds of clients of another process, and do not run out
 //       of buffers when clients come and go.
-// Method: each server is a process. All clients are in this one, on one reactor. They send messages
-//         of random length, several rounds each at the same time, and check what comes back. Then
-//         they go without a word, and others come: more than the server has buffers for.
+// Method: each server is a process. All clients are in this process, on one reactor. They send
+//         messages of random length, several rounds each at the same time, and check what comes
+//         back. Then they go without a goodbye, and others come: more than the server has buffers
+//         for.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -29,7 +30,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kMostBytes = 4096;  // Of a message.
 
-/// Where a server of this process listens. No other process uses the same.
+/// Where a server of this process listens; no other process uses the same address.
 std::string address_of(const std::string& name) {
   return "unix:@verbatim-" + name + "-" + std::to_string(getpid());
 }
@@ -103,7 +104,7 @@ Task<void> ask(Channel& channel, Pool& pool, std::uint64_t of, std::size_t round
 
 class Servers : public testing::Test {
  protected:
-  /// So many clients come, talk at the same time, and are gone when it returns.
+  /// This many clients come and talk at the same time. They are gone when it returns.
   void visit(const char* name, const std::string& address, std::size_t clients,
              std::size_t rounds) {
     auto reactor = require(Reactor::create(domain));
@@ -130,7 +131,7 @@ class Servers : public testing::Test {
                 name, clients, tally.echoes, tally.bytes, ms(met - begin), ms(over - met));
     std::fflush(stdout);
   }
-  /// Emulated devices are slow, and as good with few.
+  /// Emulated devices are slow, and a few clients test them just as well.
   [[nodiscard]] std::size_t crowd() const { return context.name() == "soft0" ? 512 : 32; }
 
   std::uint64_t next_seed = seed();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// A client: visits some servers, moves data that is checked, and goes: in order, or just so.
+// A client: visits some servers, moves checked data, and leaves: in order, or without a goodbye.
 #include <algorithm>
 #include <thread>
 

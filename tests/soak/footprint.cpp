@@ -37,8 +37,8 @@ std::vector<Figure> footprint_of(pid_t process, const std::string& name) {
   std::size_t resident = 0;
   std::ifstream{place + "/statm"} >> total >> resident;
   const std::size_t kib = resident * static_cast<std::size_t>(sysconf(_SC_PAGESIZE)) / 1024;
-  // The allocator keeps some of what it had, and the device what it has not given back yet: of the
-  // clients of the last half second. As much, and no more, after the thousandth client as after the
+  // The allocator keeps some memory, and the device keeps what it has not released yet, from the
+  // clients of the last half second. That must be the same after the thousandth client as after the
   // tenth.
   return {{name + " descriptors", entries(place + "/fd"), 24},
           {name + " mappings", lines(place + "/maps"), 64},

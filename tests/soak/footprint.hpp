@@ -9,16 +9,16 @@
 
 namespace verbatim::test {
 
-/// A figure that must not grow, and by how much it may differ all the same.
+/// A figure that must not grow, and by how much it may still vary.
 struct Figure {
   std::string name;
   std::size_t value;
   std::size_t slack;
 };
 
-/// Of another process: open descriptors, mappings, threads, resident KiB.
+/// For another process: open descriptors, mappings, threads, resident KiB.
 [[nodiscard]] std::vector<Figure> footprint_of(pid_t process, const std::string& name);
-/// Files, and KiB that they take.
+/// For a directory: files, and their size in KiB.
 [[nodiscard]] std::vector<Figure> footprint_of(const std::string& directory);
 
 }  // namespace verbatim::test

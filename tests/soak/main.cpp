@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The software device for a long time, while processes come, go and are killed.
 //
-//   soak_tests [GoogleTest's options]
+//    soak_tests [GoogleTest's options]
 //
-// VERBATIM_SOAK_S: for how many seconds, 20 if not said.
+// VERBATIM_SOAK_S: the duration in seconds; 20 by default.
 #include <gtest/gtest.h>
 
 #include <string_view>

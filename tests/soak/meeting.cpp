@@ -17,7 +17,7 @@ namespace {
   give_up(std::string{what} + ": " + std::strerror(errno), Where::current());
 }
 
-/// In the abstract namespace: no file, and gone with its process.
+/// In the abstract namespace, so there is no file, and the name goes with its process.
 std::pair<sockaddr_un, socklen_t> address_of(const std::string& name) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;

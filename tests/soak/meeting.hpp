@@ -2,10 +2,11 @@
 #pragma once
 /// \file A client at a server: how they find each other, what they do, how they part.
 ///
-/// A client connects to a socket of the server's name and says what it wants (Hello). Then both
-/// talk without end. A client that goes in order says so: both stop, complete what is in flight,
-/// and neither connection may have broken. One that is killed, or just goes, leaves the server with
-/// a connection that must break soon, in the way of a peer that is gone.
+/// A client connects to a socket with the server's name and says what it wants (Hello). Then both
+/// talk without end. A client that leaves in order says so: both stop and complete what is in
+/// flight, and neither connection may have broken. A client that is killed, or leaves without a
+/// goodbye, leaves the server with a connection that must soon break like that of a peer that is
+/// gone.
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -26,7 +27,7 @@ struct Hello {
   std::uint8_t unused[5] = {};
 };
 
-/// A socket that is listened to under a name that only this host knows.
+/// A listening socket with a name that only this host knows.
 class NamedListener {
  public:
   explicit NamedListener(const std::string& name);
@@ -45,13 +46,13 @@ class NamedListener {
 
 class Meeting {
  public:
-  /// Both sides make one, from their ends of a link. Throws when the other side has gone.
+  /// Both sides create one, from their ends of a link. Throws if the other side has gone.
   Meeting(const ProtectionDomain& domain, const std::shared_ptr<Link>& to, const Hello& hello,
           SharedSink* sink);
 
-  /// Takes what has come, posts what there is room for, and checks it. How much had come.
+  /// Takes and checks what has come, and posts what there is room for. Returns how much had come.
   std::size_t step();
-  /// Messages and datagrams that came and were right.
+  /// How many messages and datagrams came and were right.
   [[nodiscard]] std::uint64_t received() const noexcept;
 
   std::shared_ptr<Link> link;
@@ -61,13 +62,13 @@ class Meeting {
 
 /// Whether the other side of a link has closed it, or has died.
 [[nodiscard]] bool has_gone(const Link& link);
-/// Whether it has said something.
+/// Whether the other side has sent something.
 [[nodiscard]] bool has_spoken(const Link& link);
 
-/// Words: the seed, and the names of the servers. Ends by itself after some messages.
+/// Arguments: the seed, and the names of the servers. Ends by itself after some messages.
 [[nodiscard]] int play_client(const std::vector<std::string>& words);
-/// Words: its name; "buffer" or "plain": the memory of its shared receives. Said: r (ready), i (no
-/// client is left). Heard: m (say i when that is so), q (quit).
+/// Arguments: its name; "buffer" or "plain": the memory of its shared receives. Sends: r (ready), i
+/// (no client is left). Receives: m (send i when that is so), q (quit).
 [[nodiscard]] int play_server(const std::vector<std::string>& words);
 
 }  // namespace verbatim::test

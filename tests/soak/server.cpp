@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// A server: serves whoever comes, for as long as it lives, and has nothing left of who went.
+// A server: serves every client for as long as it lives, and keeps nothing of clients that left.
 #include <poll.h>
 
 #include <cstring>
@@ -11,14 +11,14 @@
 namespace verbatim::test {
 namespace {
 
-/// A client that is here, or has just gone.
+/// A client that is here, or has just left.
 class Guest {
  public:
   Guest(const ProtectionDomain& domain, const std::shared_ptr<Link>& link, const Hello& hello,
         SharedSink& sink)
       : meeting_(domain, link, hello, hello.shared != 0 ? &sink : nullptr) {}
 
-  /// False once everything of it is over.
+  /// Returns false once everything of it is over.
   bool step() {
     const std::size_t came = meeting_.step();
     if (!left_ && has_spoken(*meeting_.link))
@@ -27,7 +27,7 @@ class Guest {
     if (!left_ && has_gone(*meeting_.link)) left_ = Clock::now();
     if (const auto status = meeting_.talk.broken()) check_end(*status);
     if (!left_) return true;
-    // Completions of shared receives must not get lost with their queue.
+    // Completions of shared receives must not be lost with their queue.
     const Conversation& talk = meeting_.talk;
     const bool is_over = talk.is_idle() || (talk.broken() && talk.is_drained());
     if (!is_over && Clock::now() - *left_ > kPatience)
@@ -61,7 +61,7 @@ class Guest {
   std::optional<Clock::time_point> left_;
 };
 
-/// Nobody, if the client was killed before it was here. Others wait meanwhile.
+/// Returns nothing if the client was killed before it was here. Others wait meanwhile.
 std::unique_ptr<Guest> welcome(const ProtectionDomain& domain, const std::shared_ptr<Link>& link,
                                SharedSink& sink) {
   try {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Goal: a process that lives long holds no more after ten thousand clients than after ten.
-// Method: servers that stay; eight clients at a time, each new for one that went: half of them are
-//         killed at a random moment, the others end by themselves. All that they move is checked.
-//         Now and then there is no client at all, and what servers hold is counted; what they held
-//         early in the run is compared with what they hold at its end.
+// Method: servers that stay; eight clients at a time, each replaced when it leaves: half of them
+//         are killed at a random moment, the others end by themselves. All data is checked. From
+//         time to time there is no client at all, and the test counts what the servers hold; it
+//         compares the early counts of the run with the last ones.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -25,7 +25,7 @@ using std::chrono::milliseconds;
 
 constexpr std::size_t kServers = 3;
 constexpr std::size_t kClients = 8;      // At a time.
-constexpr std::uint64_t kLatestMs = 80;  // A client that is killed lives at most so long.
+constexpr std::uint64_t kLatestMs = 80;  // The longest life of a client that is killed.
 constexpr std::size_t kWarmUp = 2;       // Counts that are left out,
 constexpr std::size_t kWindow = 3;       // and those of which the median is taken.
 constexpr std::size_t kCounts = 12;      // Of a run, at least.
@@ -35,7 +35,7 @@ std::chrono::seconds duration() {
   return std::chrono::seconds{given != nullptr ? std::strtoul(given, nullptr, 10) : 20};
 }
 
-/// One that is here, and when it is to be killed, if it is.
+/// A client that is here, and the time at which to kill it, if any.
 struct Client {
   Process process;
   std::optional<Clock::time_point> end;
@@ -53,7 +53,7 @@ class Soak {
       if (server.control().hear() != 'r') give_up("a server is not ready", Where::current());
   }
 
-  /// Clients come and go until then; none is left at the end.
+  /// Lets clients come and go until then; none is left at the end.
   void churn(Clock::time_point until) {
     std::list<Client> clients;
     while (Clock::now() < until || !clients.empty()) {
@@ -66,13 +66,13 @@ class Soak {
     }
   }
 
-  /// What is held while there is no client.
+  /// Counts what is held while there is no client.
   std::vector<Figure> count(const SoftDirectory& directory) {
     for (const Process& server : servers_) {
       server.control().say('m');
       if (server.control().hear(kPatience) != 'i') give_up("not idle", Where::current());
     }
-    // One that starts and ends removes what the killed ones left.
+    // A process that starts and ends removes what the killed ones left.
     Process last = Process::start({"client", "0"});
     if (last.wait_for_end() != 0) give_up("a client failed", Where::current());
     std::vector<Figure> all = footprint_of(directory.path());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file A thread that sleeps in a call that blocks, and can be got out of it.
+/// \file A thread that sleeps in a blocking call, and can be taken out of it.
 #include <pthread.h>
 #include <unistd.h>
 
@@ -16,8 +16,8 @@
 
 namespace verbatim::test {
 
-/// Runs `call` once in a thread of its own. A signal ends the call if nothing else does: `call`
-/// must return when the system call in it fails with EINTR.
+/// Runs `call` once in a separate thread. If nothing else ends the call, a signal does: `call` must
+/// return when its system call fails with EINTR.
 class BlockedThread {
  public:
   explicit BlockedThread(std::function<void()> call) : call_(std::move(call)) {
@@ -31,7 +31,7 @@ class BlockedThread {
   BlockedThread& operator=(const BlockedThread&) = delete;
   ~BlockedThread() { join(); }
 
-  /// Returns when the thread sleeps in the kernel; in its call, most likely.
+  /// Returns when the thread sleeps in the kernel, most likely in its call.
   [[nodiscard]] bool sleeps() const {
     return eventually([&] { return id_.load() != 0 && (is_over() || state() == 'S'); });
   }
@@ -45,7 +45,7 @@ class BlockedThread {
   bool join() {
     if (joined_) return false;
     joined_ = true;
-    // Again and again: a signal before the call blocks is lost.
+    // Repeatedly, because a signal before the call blocks is lost.
     const bool ended = eventually([&] {
       if (!is_over()) pthread_kill(thread_, SIGUSR2);
       usleep(1000);  // wait: between two signals, for the thread to return
@@ -60,7 +60,7 @@ class BlockedThread {
  private:
   static void* run(void* self) {
     auto& thread = *static_cast<BlockedThread*>(self);
-    // Also when the thread is cancelled: its stack is unwound.
+    // Also when the thread is cancelled, because its stack is unwound.
     struct Over {
       ~Over() { flag.store(true); }
       std::atomic<bool>& flag;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file A program that a test runs, with all that it prints. It ends with the object, and every
-/// wait for it has a limit.
+/// \file A program that a test runs, with its whole output. It ends with the object, and every wait
+/// for it has a limit.
 #include <sys/types.h>
 
 #include <chrono>
@@ -15,13 +15,13 @@ class Command {
   static constexpr std::chrono::seconds kLimit{60};
 
   struct Outcome {
-    int status = -1;  ///< As a shell has it: 128 and the signal. -1: it had to be killed.
+    int status = -1;  ///< As in a shell: 128 plus the signal. -1: it had to be killed.
     std::string output;
     std::string errors;
   };
 
-  /// Starts it, in a session of its own. `variables` ("NAME=value", or "NAME" to remove it) are on
-  /// top of ours, without those of Verbatim and of a launcher.
+  /// Starts the program in a new session. `variables` ("NAME=value", or "NAME" to remove it) are
+  /// added to our environment, from which those of Verbatim and of a launcher are removed.
   explicit Command(std::vector<std::string> words, const std::vector<std::string>& variables = {});
   Command(const Command&) = delete;
   Command& operator=(const Command&) = delete;
@@ -31,11 +31,12 @@ class Command {
   void signal(int number) const;
   /// What it has printed so far, as far as prints() has read.
   [[nodiscard]] const std::string& output() const noexcept { return outcome_.output; }
-  /// Until its output has so many lines that contain `text`; false if it ends or is late.
+  /// Waits until the output has this many lines that contain `text`; false if the program ends or
+  /// is late.
   [[nodiscard]] bool prints(const std::string& text, std::size_t lines = 1);
-  /// Nobody reads its standard output any more.
+  /// Closes the reading end of its standard output.
   void stop_reading();
-  /// Until it is over and nobody has its output open.
+  /// Waits until the program has ended and nobody has its output open.
   [[nodiscard]] Outcome finish();
 
  private:
@@ -52,7 +53,7 @@ class Command {
 [[nodiscard]] Command::Outcome run_command(std::vector<std::string> words,
                                            const std::vector<std::string>& variables = {});
 
-/// The lines of a text, sorted: of programs that run side by side.
+/// The lines of a text, sorted, for programs that run side by side.
 [[nodiscard]] std::vector<std::string> sorted_lines(const std::string& text);
 
 }  // namespace verbatim::test

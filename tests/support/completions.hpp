@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file Waiting for completions, always with a bound.
+/// \file Waiting for completions, always with a time limit.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -18,7 +18,8 @@ namespace verbatim::test {
 
 using Where = std::source_location;
 
-/// Tries until it works or the time is over; false then. For what no descriptor announces.
+/// Tries until it works; returns false if the time is over first. For conditions that no descriptor
+/// announces.
 template <class Condition>
 [[nodiscard]] bool eventually(Condition&& condition,
                               std::chrono::nanoseconds patience = kPatience) {
@@ -30,18 +31,18 @@ template <class Condition>
   return true;
 }
 
-/// The next completion, or nothing if none comes in time. For tests that nothing comes.
+/// The next completion, or nothing if none comes in time. For tests that expect none.
 [[nodiscard]] std::optional<Completion> poll_within(CompletionQueue& queue,
                                                     std::chrono::nanoseconds patience);
-/// The next completion, good or bad; throws when the patience is over.
+/// The next completion, good or bad. Throws if none comes in time.
 [[nodiscard]] Completion poll_one(CompletionQueue& queue, Where where = Where::current());
-/// The next completion; throws unless it is good.
+/// The next completion. Throws unless it is a success.
 Completion poll_ok(CompletionQueue& queue, Where where = Where::current());
 /// The next `count` completions, good or bad.
 [[nodiscard]] std::vector<Completion> poll_many(CompletionQueue& queue, std::size_t count,
                                                 Where where = Where::current());
 
-/// Whether the request succeeded; else says why not.
+/// Whether the request succeeded; if not, says why.
 [[nodiscard]] testing::AssertionResult succeeded(const Completion& completion);
 /// Whether these are the requests `first`, `first + 1`, ... in this order, all good.
 [[nodiscard]] testing::AssertionResult succeeded_in_order(const std::vector<Completion>& found,

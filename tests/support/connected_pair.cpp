@@ -29,7 +29,7 @@ PreparedSide prepare(const ProtectionDomain& domain, const PairOptions& options,
   if (options.both) options.both(wanted);
   if (change) change(wanted);
   auto prepared = require(QueuePair::prepare(wanted));
-  // The change may have put the queue pair on completion queues of its own.
+  // The change may have given the queue pair other completion queues.
   return {wanted.send_completions, wanted.receive_completions, std::move(prepared)};
 }
 

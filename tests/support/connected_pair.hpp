@@ -2,8 +2,8 @@
 #pragma once
 /// \file Two queue pairs of the device under test that are connected to each other.
 ///
-/// `local` is the side that a test acts on, `remote` its peer; they are alike unless the options
-/// say otherwise. Each has a completion queue for what it sends and one for what it receives.
+/// `local` is the side on which a test acts, `remote` is its peer; they are the same unless the
+/// options say otherwise. Each has one completion queue for sends and one for receives.
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -25,7 +25,7 @@ using ChangeOptions = std::function<void(QueuePairOptions&)>;
 struct PairOptions {
   QueuePairType type = QueuePairType::reliable_connection;
   std::uint32_t completion_depth = 512;
-  bool channels = false;  ///< Each completion queue gets a channel of its own.
+  bool channels = false;  ///< Each completion queue gets a separate channel.
   ChangeOptions both{};   ///< Changes the options of both sides, before the other two.
   ChangeOptions local{};
   ChangeOptions remote{};
@@ -61,8 +61,8 @@ class ConnectedPair {
   ConnectedPair(const ProtectionDomain& domain, std::pair<Side, Side> sides);
 };
 
-/// What every queue pair of the suite starts from: all rights that there are, 16 requests
-/// per queue.
+/// The options with which every queue pair of the suite starts: all rights, and 16 requests per
+/// queue.
 [[nodiscard]] QueuePairOptions queue_pair_options(const ProtectionDomain& domain,
                                                   const CompletionQueue& sends,
                                                   const CompletionQueue& receives);
@@ -70,7 +70,7 @@ class ConnectedPair {
 [[nodiscard]] CompletionQueue completion_queue(const Context& context, std::uint32_t depth = 512,
                                                std::optional<CompletionChannel> channel = {});
 
-/// Sends `bytes` random bytes each way and checks every one: the connection works.
+/// Sends `bytes` random bytes each way and checks every one, which shows that the connection works.
 void exchange(ConnectedPair& pair, std::size_t bytes = 3000);
 
 }  // namespace verbatim::test

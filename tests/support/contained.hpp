@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file Runs a part of a test where a crash or a hang ends nothing but that part: in this program,
-/// executed again.
+/// \file Runs a part of a test in this program, executed again, so that a crash or a hang ends only
+/// that part.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -14,7 +14,7 @@ namespace verbatim::test {
 /// How many seconds a contained part may take before SIGALRM ends it.
 inline constexpr unsigned kContainedSeconds = 60;
 
-/// What has failed so far, where the process that waits for this one sees it.
+/// Prints the failures so far, for the process that waits for this one.
 inline void print_failures() {
   const testing::TestResult& result =
       *testing::UnitTest::GetInstance()->current_test_info()->result();
@@ -24,7 +24,7 @@ inline void print_failures() {
   }
 }
 
-/// `body` may use EXPECT, and may throw; either fails the test that called.
+/// `body` may use EXPECT, and may throw; either fails the calling test.
 template <class Body>
 void contained(Body body) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");

@@ -12,7 +12,7 @@
 namespace verbatim::test {
 
 struct Settings {
-  std::string program;  ///< How this program was started: for replay commands.
+  std::string program;  ///< How this program was started, for replay commands.
   std::string device;
   std::uint64_t seed = 0;  ///< Of all random data and all random choices.
 };
@@ -22,7 +22,7 @@ void set_settings(Settings settings);
 
 /// A new context of the device under test.
 [[nodiscard]] Context open_context(ContextOptions options = {});
-/// Of the device under test; asked once.
+/// The capabilities of the device under test; queried once.
 [[nodiscard]] const Capabilities& capabilities();
 
 /// Release of the running kernel, as `uname -r` prints it.
@@ -34,7 +34,7 @@ void set_settings(Settings settings);
 /// How many times as long as usual the tests with stress run (VERBATIM_STRESS, default 1).
 [[nodiscard]] unsigned stress_factor();
 
-/// No wait in the suite is longer. Far above what any device needs, for slow emulated machines.
+/// The longest wait in the suite. Much more than any device needs, for slow emulated machines.
 inline constexpr std::chrono::seconds kPatience{30};
 
 }  // namespace verbatim::test

@@ -44,8 +44,8 @@ inline Endpoint endpoint() {
   return endpoint;
 }
 
-/// Every field anywhere in its range; GIDs from a small set, so that two endpoints often share a
-/// kind of address.
+/// Every field anywhere in its range; the GIDs are from a small set, so that two endpoints often
+/// share a kind of address.
 inline Endpoint random_endpoint(std::mt19937_64& random) {
   const auto below = [&](std::uint64_t limit) { return random() % limit; };
   static const Gid kGids[] = {

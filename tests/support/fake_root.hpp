@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file A directory that looks like the root of a machine, gone with the object.
+/// \file A directory that looks like the root of a machine; removed with the object.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -27,7 +27,7 @@ class FakeRoot {
   void make_directory(const std::string& name) const {
     std::filesystem::create_directories(path_ + '/' + name);
   }
-  /// Makes the directories above it too.
+  /// Creates the directories above it, too.
   void write(const std::string& name, const std::string& content, unsigned mode = 0644) const {
     const std::filesystem::path file = path_ + '/' + name;
     std::filesystem::create_directories(file.parent_path());

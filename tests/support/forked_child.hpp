@@ -9,13 +9,14 @@
 
 namespace verbatim::test {
 
-/// How the child ended, as waitpid() says. `body` may use EXPECT: a failure makes it exit with 1.
+/// How the child ended, as waitpid() reports it. `body` may use EXPECT: a failure makes it exit
+/// with 1.
 template <class Body>
 [[nodiscard]] int status_of_child(Body body) {
   const pid_t child = fork();
   if (child == 0) {
     body();
-    // Not exit(): the parent's objects, and GoogleTest, are not the child's to tear down.
+    // Not exit(), because the child must not tear down the parent's objects and GoogleTest.
     std::_Exit(testing::Test::HasFailure() ? 1 : 0);
   }
   int status = -1;

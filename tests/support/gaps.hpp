@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file How long somebody was kept waiting, and how long this machine keeps everybody waiting.
+/// \file How long a program had to wait, and how long this machine makes everything wait.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -28,8 +28,8 @@ class Gaps {
   Clock::duration longest_{0};
 };
 
-/// A thread that has next to nothing to do, and yet not always a processor for it. What it had to
-/// wait is allowed to others as well.
+/// A thread with almost nothing to do, which still does not always get a processor. The time it had
+/// to wait is also allowed to others.
 class Stalls {
  public:
   [[nodiscard]] std::chrono::milliseconds longest() const { return longest_.load(); }

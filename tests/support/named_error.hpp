@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file An error is only as good as what it names: checks code, argument and numbers at once.
+/// \file Checks code, argument and numbers of an error at once, because an error is only as good as
+/// what it names.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -11,7 +12,7 @@
 
 namespace verbatim::test {
 
-/// The numbers that an error must show; a number that is left out must be absent (0).
+/// The numbers that an error must show. A number that is left out must be absent (0).
 struct Numbers {
   std::uint64_t value = 0;
   std::uint64_t limit = 0;

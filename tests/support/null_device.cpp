@@ -51,7 +51,7 @@ QueuePair Bench::connected(const std::function<void(QueuePairOptions&)>& change)
 
 namespace {
 
-// A verb is a bare function, so what it notes lies outside of any object.
+// A verb is a plain function, so its notes are outside any object.
 std::vector<Modification> modifications;
 
 int note_and_modify(ibv_qp* queue_pair, ibv_qp_attr* attributes, int mask) {

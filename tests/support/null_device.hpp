@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file A fixture over the null provider: any device a test can think of, and proof that nothing
-/// of it is left behind.
+/// \file A fixture over the null provider: any device that a test needs, and proof that nothing of
+/// it is left behind.
 ///
-/// A test turns the knobs, replaces entries of the table, and then opens the device. When the test
-/// is over, every object must be gone: one that is not fails the test.
+/// A test sets the knobs, replaces entries of the table, and then opens the device. When the test
+/// is over, every object must be gone; otherwise the test fails.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -25,9 +25,9 @@ class NullDevice : public testing::Test {
   NullDevice();
   void TearDown() override;
 
-  /// null0, through the table.
+  /// Opens null0, through the table.
   [[nodiscard]] Context open(ContextOptions options = {});
-  /// Objects of any kind that this test made and that are still there.
+  /// How many objects of any kind this test created that still exist.
   [[nodiscard]] int live() const { return verbatim_null_live_objects() - left_by_others_; }
 
   NullKnobs& knobs = verbatim_null_knobs();
@@ -35,7 +35,7 @@ class NullDevice : public testing::Test {
   Provider table = *verbatim_null_provider();
 
  private:
-  int left_by_others_ = verbatim_null_live_objects();  ///< A test that leaks fails alone.
+  int left_by_others_ = verbatim_null_live_objects();  ///< So a leak fails one test only.
 };
 
 [[nodiscard]] CompletionQueue make_queue(const Context& context, std::uint32_t depth = 1024);
@@ -44,10 +44,10 @@ class NullDevice : public testing::Test {
 [[nodiscard]] QueuePairOptions options_for(const ProtectionDomain& domain,
                                            const CompletionQueue& queue);
 
-/// Connected to itself: on a device without a wire one end is as good as two.
+/// Connects to itself: on a device without a wire, one end is as good as two.
 [[nodiscard]] QueuePair loop_back(PreparedQueuePair prepared);
 
-/// What most tests of queue pairs start from.
+/// The objects with which most tests of queue pairs start.
 struct Bench {
   explicit Bench(const Context& opened, std::uint32_t depth = 1024)
       : context(opened),
@@ -65,13 +65,13 @@ struct Bench {
   CompletionQueue queue;
 };
 
-/// What the device was told in one ibv_modify_qp.
+/// What one ibv_modify_qp told the device.
 struct Modification {
   ibv_qp_attr attributes;
   unsigned mask;
 };
 
-/// Lets the table note every ibv_modify_qp. Call it before opening; the list starts empty.
+/// Makes the table record every ibv_modify_qp. Call it before opening; the list starts empty.
 [[nodiscard]] const std::vector<Modification>& note_modifications(Provider& table);
 
 }  // namespace verbatim::test

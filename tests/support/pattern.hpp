@@ -11,7 +11,7 @@ namespace verbatim::test {
 
 void fill(std::span<std::byte> bytes, std::uint64_t seed);
 
-/// Whether `bytes` are exactly what fill() writes; else says where they first differ.
+/// Whether `bytes` are exactly what fill() writes; if not, says where they first differ.
 [[nodiscard]] testing::AssertionResult holds(std::span<const std::byte> bytes, std::uint64_t seed);
 
 /// Whether every byte is `value`.

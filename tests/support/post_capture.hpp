@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file What the library hands to the device, request by request, before any device sees it.
+/// \file What the library passes to the device, request by request, before any device sees it.
 ///
 /// While the object lives, the data verbs of one context copy each request and answer as the test
-/// wants. One at a time: the verbs are bare functions.
+/// wants. Only one object at a time, because the verbs are plain functions.
 #include <infiniband/verbs.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace verbatim::test {
 
 template <class Request>
 struct Captured {
-  Request request;  ///< Its sg_list is gone: see elements.
+  Request request;  ///< Its sg_list is gone: see `elements`.
   std::vector<ibv_sge> elements;
 };
 
@@ -38,7 +38,7 @@ class PostCapture {
   std::vector<Captured<ibv_send_wr>> sends;
   std::vector<Captured<ibv_recv_wr>> receives;
   std::size_t calls = 0;
-  /// So many requests are taken, and the next is refused with `refusal`.
+  /// How many requests are taken; the next one is refused with `refusal`.
   std::size_t accept = std::numeric_limits<std::size_t>::max();
   int refusal = ENOMEM;
   bool name_rejected = true;  ///< Some drivers do not say which request they refused.

@@ -64,7 +64,7 @@ bool PseudoTerminal::read_some() {
   if (left.count() <= 0 || poll(&one, 1, static_cast<int>(left.count())) <= 0) return false;
   char block[4096];
   const ssize_t got = read(fd_, block, sizeof block);
-  if (got <= 0) return false;  // EIO: nobody has the other end open any more.
+  if (got <= 0) return false;  // EIO: nobody has the other end open.
   for (const char each : std::string_view{block, static_cast<std::size_t>(got)}) take(each);
   return true;
 }
@@ -95,7 +95,7 @@ void PseudoTerminal::take(char each) {
 }
 
 void PseudoTerminal::put(char each) {
-  if ((each & 0xC0) == 0x80) return;  // The rest of a character that has its place already.
+  if ((each & 0xC0) == 0x80) return;  // The rest of a character that is already shown.
   if (column_ < size_.columns) grid_[row_][column_++] = (each & 0x80) != 0 ? '*' : each;
 }
 

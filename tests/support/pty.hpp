@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file A program in a terminal of its own, as somebody sits in front of it: what the screen
-/// shows, keys, a new size. It ends with the object, and every wait for it has a limit.
+/// \file A program in a separate terminal, as a user sees it: what the screen shows, keys, a new
+/// size. It ends with the object, and every wait for it has a limit.
 ///
-/// The terminal knows what the live views use: moving to a place, clearing, colours, and a second
-/// screen that goes when the program is done with it.
+/// The terminal knows what the live views use: moving the cursor, clearing, colours, and a second
+/// screen that disappears when the program leaves it.
 #include <sys/types.h>
 
 #include <chrono>
@@ -23,29 +23,30 @@ class PseudoTerminal {
     unsigned short columns = 80;
   };
 
-  /// `variables` ("NAME=value") are on top of ours; TERM is xterm.
+  /// `variables` ("NAME=value") are added to ours; TERM is xterm.
   PseudoTerminal(std::vector<std::string> words, const std::vector<std::string>& variables,
                  Size size);
   PseudoTerminal(const PseudoTerminal&) = delete;
   PseudoTerminal& operator=(const PseudoTerminal&) = delete;
   ~PseudoTerminal();
 
-  /// Until a line of the screen contains `text`; false if the program ends or is late.
+  /// Waits until a line of the screen contains `text`; false if the program ends or is late.
   [[nodiscard]] bool shows(std::string_view text);
-  /// Until no line does.
+  /// Waits until no line contains it.
   [[nodiscard]] bool stops_showing(std::string_view text);
-  /// As it is now, a line for each row, without blanks at their ends.
+  /// The present screen, one line for each row, without trailing blanks.
   [[nodiscard]] std::string screen() const;
-  /// All that came, with the codes for the terminal.
+  /// All output, with the codes for the terminal.
   [[nodiscard]] const std::string& raw() const noexcept { return raw_; }
   void press(std::string_view keys);
   void resize(Size size);
-  /// Until it is over: its status as a shell has it, or -1 when it had to be killed.
+  /// Waits until the program ends. Returns its status as a shell does, or -1 if it had to be
+  /// killed.
   [[nodiscard]] int finish();
 
  private:
   [[nodiscard]] bool is_seen(std::string_view text) const;
-  /// Reads once; false when it is over, or late.
+  /// Reads once; false if the program is over, or late.
   bool read_some();
   void take(char each);
   void put(char each);
@@ -57,9 +58,9 @@ class PseudoTerminal {
   Size size_;
   std::chrono::steady_clock::time_point deadline_;
   std::string raw_;
-  std::string sequence_;  ///< One that has begun: ESC [ ...
+  std::string sequence_;  ///< An unfinished sequence: ESC [ ...
   std::vector<std::string> grid_;
-  std::vector<std::string> first_;  ///< The other screen, while a program has the second.
+  std::vector<std::string> first_;  ///< The first screen, while a program uses the second.
   std::size_t row_ = 0;
   std::size_t column_ = 0;
 };

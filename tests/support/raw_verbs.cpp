@@ -25,7 +25,8 @@ Owned<Object> own(Object* made, const char* verb, const Where& where) {
   return Owned<Object>{made};
 }
 
-/// Not destroyed is leaked, and says so: the test that ran is wrong or has found something.
+/// An object that is not destroyed is leaked, and reported: the test is wrong, or has found
+/// something.
 void expect_gone(int error, const char* verb) {
   EXPECT_EQ(error, 0) << verb << ": " << std::strerror(error == -1 ? errno : error);
 }
@@ -40,7 +41,7 @@ ibv_port_attr port_of(ibv_context* context) {
   return port;
 }
 
-/// The last of the port's: where there is one of an IPv4 address, it is that.
+/// The last GID of the port; if there is one for an IPv4 address, that one.
 ibv_gid_entry gid_of(ibv_context* context) {
   std::vector<ibv_gid_entry> entries(64);
   const ssize_t count = verbs().query_gid_table(context, entries.data(), entries.size());

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file Bare verbs on the device under test, for what the library keeps its users from doing.
+/// \file Bare verbs on the device under test, for what the library prevents its users from doing.
 ///
-/// Objects are made and destroyed through the provider's table, as a program of rdma-core's does;
-/// data verbs are the inline functions of verbs.h. What cannot be made throws.
+/// Objects are created and destroyed through the provider's table, as in a program that uses
+/// rdma-core; data verbs are the inline functions of verbs.h. A failed creation throws.
 #include <infiniband/verbs.h>
 
 #include <chrono>
@@ -59,12 +59,12 @@ struct QueuePairRecipe {
   ibv_qp_type type = IBV_QPT_RC;
   std::uint32_t requests = 32;  ///< Of each queue.
 };
-/// As the verb answers: nullptr with errno when it is refused.
+/// Like the verb: returns nullptr with errno if it is refused.
 [[nodiscard]] ibv_qp* try_queue_pair(const QueuePairRecipe& recipe);
 [[nodiscard]] Owned<ibv_qp> queue_pair(const QueuePairRecipe& recipe,
                                        Where where = Where::current());
 
-/// Where a queue pair is found. A plain value: it travels to another process as bytes.
+/// The address of a queue pair. A plain value, because it travels to another process as bytes.
 struct Address {
   std::uint32_t number = 0;
   std::uint32_t psn = 0;
@@ -73,12 +73,12 @@ struct Address {
 };
 [[nodiscard]] Address address_of(const ibv_qp* queue_pair);
 [[nodiscard]] bool is_ethernet(ibv_context* context);
-/// How to send there from `context`.
+/// The path from `context` to the peer.
 [[nodiscard]] ibv_ah_attr path_to(ibv_context* context, const Address& peer);
 [[nodiscard]] Owned<ibv_ah> address_handle(ibv_pd* domain, const Address& peer,
                                            Where where = Where::current());
 
-/// What a side says when it connects. The times are short: a peer that is not there is noticed
+/// The settings of a side when it connects. The times are short, so that an absent peer is noticed
 /// in about a tenth of a second.
 struct Settings {
   unsigned access = kAllAccess;
@@ -87,16 +87,16 @@ struct Settings {
   std::uint8_t max_reads_out = 1;  ///< max_rd_atomic
   std::uint8_t max_reads_in = 1;   ///< max_dest_rd_atomic
 };
-/// 0, or the errno of the step that was refused.
+/// Returns 0, or the errno of the step that was refused.
 [[nodiscard]] int to_init(ibv_qp* queue_pair, const Settings& settings = {});
 [[nodiscard]] int to_ready_to_receive(ibv_qp* queue_pair, const Address& peer,
                                       const Settings& settings = {});
 [[nodiscard]] int to_ready_to_send(ibv_qp* queue_pair, const Settings& settings = {},
                                    std::uint32_t psn = 0);
-/// All three; throws when one is refused.
+/// Makes all three transitions; throws if one is refused.
 void connect(ibv_qp* queue_pair, const Address& peer, const Settings& settings = {},
              Where where = Where::current());
-/// Two of this process, to each other.
+/// Connects two queue pairs of this process to each other.
 void connect(ibv_qp* left, ibv_qp* right, const Settings& settings = {},
              Where where = Where::current());
 [[nodiscard]] int change_state(ibv_qp* queue_pair, ibv_qp_state state);
@@ -110,7 +110,7 @@ struct Piece {
 [[nodiscard]] Piece local(const ibv_mr* region, std::size_t offset, std::size_t bytes);
 [[nodiscard]] Piece remote(const ibv_mr* region, std::size_t offset, std::size_t bytes);
 
-/// The posts return what the verb does: 0 or an errno.
+/// The posts return the result of the verb: 0 or an errno.
 int post_receive(ibv_qp* queue_pair, std::uint64_t id, const Piece& into);
 int post_receive(ibv_srq* queue, std::uint64_t id, const Piece& into);
 int post_send(ibv_qp* queue_pair, std::uint64_t id, const Piece& from);
@@ -121,17 +121,17 @@ int post_fetch_add(ibv_qp* queue_pair, std::uint64_t id, const Piece& into, cons
 int post_datagram(ibv_qp* queue_pair, std::uint64_t id, const Piece& from, ibv_ah* to,
                   std::uint32_t number);
 
-/// The next completion, or nothing in time.
+/// The next completion, or nothing if none comes in time.
 [[nodiscard]] std::optional<ibv_wc> poll_within(ibv_cq* queue, std::chrono::nanoseconds patience);
-/// The next completion; throws when none comes.
+/// The next completion. Throws if none comes.
 [[nodiscard]] ibv_wc poll_one(ibv_cq* queue, Where where = Where::current());
-/// The next completion; throws unless it is good.
+/// The next completion. Throws unless it is a success.
 ibv_wc poll_ok(ibv_cq* queue, Where where = Where::current());
 
-/// Whether the descriptor says that something can be read, now or in time.
+/// Whether the descriptor is readable, now or in time.
 [[nodiscard]] bool is_readable(int fd, std::chrono::milliseconds patience = {});
 
-/// Memory that is mapped for the test alone, so that it can be unmapped.
+/// Memory that is mapped for this test only, so that it can be unmapped.
 class Mapping {
  public:
   explicit Mapping(std::size_t bytes);
@@ -140,7 +140,7 @@ class Mapping {
   ~Mapping() { unmap(); }
   [[nodiscard]] std::span<std::byte> bytes() const noexcept { return bytes_; }
   void fill(std::byte value) const;
-  /// Whoever touches it from now on crashes.
+  /// Any later access crashes.
   void unmap();
 
  private:

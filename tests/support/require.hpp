@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file From a Result to a test's verdict: `require` for what a test builds on, `fails_with` for
-/// what it is about.
+/// \file From a Result to the verdict of a test: `require` for what a test builds on, `fails_with`
+/// for what it tests.
 ///
 /// `require` throws, so it also ends a test from inside a helper or a constructor; GoogleTest
 /// reports the exception as a failure of the test.
@@ -33,7 +33,7 @@ inline void PrintTo(EventFlags flags, std::ostream* out) { *out << "events " << 
 
 namespace test {
 
-/// What a test needed in order to be about anything did not work.
+/// A precondition of the test did not hold.
 class SetupFailed : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file A device that does what a test says: it keeps every request until it is told to complete
-/// it, and each step of stopping it can be made to fail.
+/// \file A device that a test controls: it keeps every request until the test completes it, and
+/// each step of stopping it can be made to fail.
 ///
-/// The null device below, with its data verbs and two control verbs replaced. One at a time: verbs
-/// are bare functions. Threads: one.
+/// It is the null device with its data verbs and two control verbs replaced. Only one at a time,
+/// because verbs are plain functions. Threads: one.
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -16,7 +16,7 @@
 
 namespace verbatim::test {
 
-/// What the device was given, and how it answers.
+/// What the device got, and how it answers.
 struct Script {
   struct Request {
     std::uint64_t id;
@@ -30,7 +30,7 @@ struct Script {
   std::deque<ibv_wc> completions{};  ///< To be polled.
 
   int send_refusal = 0;  ///< An errno for every send; 0: taken.
-  /// So many sends are taken before `send_refusal` counts.
+  /// How many sends are taken before `send_refusal` counts.
   std::size_t accepted_sends = 0;
   bool name_rejected = true;
   int receive_refusal = 0;
@@ -38,18 +38,18 @@ struct Script {
   int send_marker_refusal = 0;        ///< For sends in the error state.
   int receive_marker_refusal = 0;
   int error_refusal = 0;    ///< For the move to the error state.
-  int destroy_refusal = 0;  ///< The queue pair stays then.
+  int destroy_refusal = 0;  ///< The queue pair then stays.
   bool flushes = true;      ///< Whether requests in the error state come back.
   bool flushes_only_markers = false;
-  bool flushes_at_the_transition = false;  ///< A receive in the error state waits for the next.
-  int poll_result = 0;                     ///< Below 0: every poll answers so.
-  std::size_t empty_polls = 0;             ///< So many polls find nothing first.
+  bool flushes_at_the_transition = false;  ///< A receive in ERR waits for the next transition.
+  int poll_result = 0;                     ///< Below 0: the result of every poll.
+  std::size_t empty_polls = 0;             ///< How many polls find nothing first.
   std::function<void()> on_empty{};        ///< Called by a poll that finds nothing.
 
   std::size_t polls = 0;
   std::size_t receive_calls = 0;  ///< Doorbells.
   std::size_t errors = 0;         ///< Moves to the error state from another one.
-  std::size_t destroys = 0;       ///< Tries.
+  std::size_t destroys = 0;       ///< Attempts.
   ibv_qp_state state = IBV_QPS_RESET;
 
   void complete(std::uint64_t id, ibv_wc_status status = IBV_WC_SUCCESS,
@@ -62,10 +62,10 @@ class ScriptedDevice : public NullDevice {
   ScriptedDevice();
   void TearDown() override;
 
-  /// A channel connected to itself. Also opens the device, anew each time.
+  /// A channel that is connected to itself. Also opens the device again, each time.
   Channel& open_channel(const ChannelOptions& options = {});
   [[nodiscard]] PreparedChannel prepare(const ChannelOptions& options = {});
-  /// Gives everything back: call it before a test ends that has handles of its own.
+  /// Releases everything. A test that has its own handles calls it before it ends.
   void close_channel() { channel_.reset(); }
   [[nodiscard]] Channel& channel() { return *channel_; }
   [[nodiscard]] ProtectionDomain& domain() { return *domain_; }
@@ -79,7 +79,7 @@ class ScriptedDevice : public NullDevice {
   std::optional<Channel> channel_;
 };
 
-/// Runs `body` in a process of its own, which may leave anything behind. Its failures are ours.
+/// Runs `body` in a separate process, which may leave anything behind. Its failures are ours.
 void in_child(const std::function<void()>& body);
 
 }  // namespace verbatim::test

@@ -15,7 +15,7 @@
 
 namespace verbatim::test {
 
-/// VERBATIM_TEST_SEED, else another one in every run.
+/// VERBATIM_TEST_SEED, or a different seed in every run.
 inline std::uint64_t seed() {
   if (const char* const given = std::getenv("VERBATIM_TEST_SEED"))
     return std::strtoull(given, nullptr, 10);

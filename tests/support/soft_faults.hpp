@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
 /// \file Faults of the software device, for as long as an object lives. Other devices have none: a
-/// test that needs them asks on_soft_device() first.
+/// test that needs them checks on_soft_device() first.
 #include <cstdlib>
 #include <string_view>
 #include <utility>
@@ -13,14 +13,14 @@ namespace verbatim::test {
 
 [[nodiscard]] inline bool on_soft_device() { return settings().device.starts_with("soft"); }
 
-/// What the environment asks of the software device: it holds again after a plan.
+/// The behaviour that the environment asks for. It is restored after a plan.
 [[nodiscard]] inline soft::Behaviour soft_behaviour(std::uint64_t seed = 1) {
   const char* const mode = std::getenv("VERBATIM_SOFT_MODE");
   const bool deferred = mode != nullptr && std::string_view{mode} == "deferred";
   return {.mode = deferred ? soft::Mode::deferred : soft::Mode::immediate, .seed = seed};
 }
 
-/// Sets the software device's behaviour, and puts it back.
+/// Sets the behaviour of the software device, and restores it.
 struct Faults {
   explicit Faults(soft::FaultPlan plan, std::uint64_t seed = 1) {
     soft::Behaviour with = soft_behaviour(seed);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file Memory for transfers, between guard bytes that nobody may touch.
+/// \file Memory for transfers, between guard bytes that must not change.
 ///
-/// `ScatteredMemory` is several pieces, for the local side of a request; `ExposedMemory` is one
-/// piece that the peer reaches. Both check their guards whenever they check their content.
+/// `ScatteredMemory` has several pieces, for the local side of a request; `ExposedMemory` is one
+/// piece that the peer can reach. Both check their guards whenever they check their content.
 #include <gtest/gtest.h>
 
 #include <cstddef>
@@ -21,7 +21,7 @@ class ScatteredMemory {
   ScatteredMemory(const ProtectionDomain& domain, std::size_t bytes, std::size_t pieces,
                   std::uint64_t seed);
 
-  /// The pieces, one after another, get the pattern of `seed`.
+  /// Fills the pieces, one after another, with the pattern of `seed`.
   void fill(std::uint64_t seed);
   /// Whether the pieces, one after another, hold the pattern, and the guards are untouched.
   [[nodiscard]] testing::AssertionResult holds(std::uint64_t seed) const;
@@ -47,7 +47,7 @@ class ExposedMemory {
   ExposedMemory(const ProtectionDomain& domain, std::size_t bytes, AccessFlags remote);
 
   void fill(std::uint64_t seed);
-  /// Call it when the peer is known to be done.
+  /// Call it only when the peer is known to be done.
   [[nodiscard]] testing::AssertionResult holds(std::uint64_t seed);
   [[nodiscard]] std::span<std::byte> bytes();
   [[nodiscard]] RemoteMemoryRegion remote() const;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file A violated contract becomes an exception for as long as this object lives.
+/// \file Turns contract violations into exceptions for as long as this object lives.
 #include "verbatim/base/check.hpp"
 
 namespace verbatim::test {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: an atomic is atomic, whichever way each of several requesters reaches the word.
+// Goal: an atomic is atomic, however each of several requesters reaches the word.
 // Method: processes that map the memory, that copy it (VERBATIM_SOFT_MEMORY=process), that let its
 //         owner copy (relay), that see another pid namespace, and the owner itself: all add to the
-//         same words at once, by fetch-and-add and by compare-and-swap. Sums are exact.
+//         same words at once, by fetch-and-add and by compare-and-swap. The sums must be exact.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sched.h>
@@ -27,7 +27,7 @@ struct Counts {
   std::uint64_t swapped = 0;
 };
 
-/// Adds to the first word of a region, and counts the second one up by swaps.
+/// Adds to the first word of a region, and counts up the second one by swaps.
 class Counter {
  public:
   Counter(const ProtectionDomain& domain, QueuePair& queue_pair, CompletionQueue& queue,
@@ -65,8 +65,8 @@ class Counter {
   Counts counts_;
 };
 
-/// Counts until it is told to stop. Arguments: "own" for a /proc of its own. Link: to the owner.
-/// Said: r, d (done), c (cannot). Heard: g, q.
+/// Counts until it gets the order to stop. Arguments: "own" for a separate /proc. Link: to the
+/// owner. Sends: r, d (done), c (cannot). Receives: g, q.
 int play_counter(const std::vector<std::string>& role) {
   const Control control{kControlFd};
   if (role.at(1) == "own" && (unshare(CLONE_NEWNS) != 0 ||
@@ -119,7 +119,7 @@ void count_all_ways(bool in_buffer, bool other_namespace) {
   for (const char* const path : {"mapped", "process", "relay"})
     all.push_back(start_requester(path, "-"));
   if (other_namespace) {
-    // For the next child only: a process with two namespaces may not start threads.
+    // Only for the next child, because a process with two namespaces may not start threads.
     const int own = open("/proc/self/ns/pid", O_RDONLY | O_CLOEXEC);
     if (unshare(CLONE_NEWPID) != 0) cannot("a pid namespace");
     all.push_back(start_requester("mapped", "own"));

@@ -17,10 +17,10 @@
 
 namespace verbatim::test {
 
-/// What a child exits with when it cannot do its part here; see cannot().
+/// The exit status of a child that cannot do its part here; see cannot().
 inline constexpr int kCannot = 77;
 
-/// In a child: ends it, and says why the test is skipped.
+/// In a child: ends it, and prints why the test is skipped.
 [[noreturn]] inline void cannot(const std::string& why) {
   std::fprintf(stderr, "cannot: %s: %s\n", why.c_str(), std::strerror(errno));
   std::_Exit(kCannot);
@@ -33,8 +33,8 @@ inline constexpr int kCannot = 77;
   std::_Exit(1);
 }
 
-/// A forked child that runs `body`, with EXPECT and require() as anywhere. Forks: the calling
-/// thread should be the only one, and no device open.
+/// Forks a child that runs `body`, with EXPECT and require() as anywhere. The calling thread should
+/// be the only one, and no device should be open.
 template <class Body>
 [[nodiscard]] pid_t start_contained(Body body) {
   std::fflush(nullptr);
@@ -46,11 +46,12 @@ template <class Body>
     ADD_FAILURE() << failure.what();
   }
   std::fflush(nullptr);
-  // Not exit(): the parent's objects, and GoogleTest, are not the child's to tear down.
+  // Not exit(), because the child must not tear down the parent's objects and GoogleTest.
   std::_Exit(testing::Test::HasFailure() ? 1 : 0);
 }
 
-/// The wait status of a child, which is killed when it takes longer; then 0x7f00 + SIGALRM.
+/// The wait status of a child. If it takes longer, it is killed, and the result is 0x7f00 +
+/// SIGALRM.
 [[nodiscard]] inline int status_within(pid_t child, std::chrono::seconds limit) {
   int status = -1;
   if (eventually([&] { return waitpid(child, &status, WNOHANG) == child; }, limit)) return status;
@@ -65,7 +66,7 @@ template <class Body>
   return "it exited with " + std::to_string(WEXITSTATUS(status));
 }
 
-/// Runs `body` in a child. Skips the test when the child cannot do it.
+/// Runs `body` in a child. Skips the test if the child cannot do it.
 #define VERBATIM_CONTAINED(limit, ...)                                                             \
   do {                                                                                             \
     const int contained_status =                                                                   \

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::uint64_t kStanding = 0x5eed;  // The pattern of what peers read.
 
-/// Every receive that there is may complete at once.
+/// All receives may complete at once.
 std::uint32_t receive_depth(const SharedSink* sink) {
   return std::max(64u, sink != nullptr ? static_cast<std::uint32_t>(sink->places()) : 0);
 }
@@ -79,7 +79,7 @@ Conversation::Conversation(const ProtectionDomain& domain, Link& link, std::uint
                    completion_queue(domain.context(), receive_depth(sink))) {
   fill(exposed_.quiescent_bytes().subspan(kStandingAt, kBytes), kStanding);
   QueuePairOptions options = queue_pair_options(domain, sends_, receives_);
-  // A dead peer is to be noticed soon: 4 ms, three times.
+  // A dead peer should be noticed soon: 4 ms, three times.
   options.ack_timeout = require(AckTimeout::limited(10));
   options.max_ack_retries = require(MaxAckRetries::limited(2));
   if (sink != nullptr) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
 /// \file Endless traffic with one peer: sends, writes with immediate, reads and atomics, in a
-/// random mix, every byte of it checked.
+/// random mix, with every byte checked.
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -15,10 +15,10 @@
 
 namespace verbatim::test {
 
-/// Of a Buffer, which peers map, or of the process, where each access is a system call.
+/// Memory of a Buffer, which peers map, or of the process, where each access is a system call.
 enum class MemoryKind : std::uint8_t { buffer, plain };
 
-/// Memory of either kind for requests of our own.
+/// Memory of either kind for our own requests.
 class LocalMemory {
  public:
   LocalMemory(const ProtectionDomain& domain, std::size_t bytes, MemoryKind kind);
@@ -32,7 +32,7 @@ class LocalMemory {
   std::optional<Buffer> buffer_;
 };
 
-/// Receives that several conversations take from, and their memory.
+/// Receives that several conversations share, and their memory.
 class SharedSink {
  public:
   SharedSink(const ProtectionDomain& domain, std::size_t places, std::size_t place_bytes,
@@ -53,35 +53,36 @@ class Conversation {
  public:
   enum class Checks : std::uint8_t { all, none };
   static constexpr std::size_t kBytes = 4096;       // Of a message, at most.
-  static constexpr std::size_t kReceives = 8;       // So many messages may be unseen,
-  static constexpr std::size_t kMostReceives = 48;  // and of a shared sink at most so many.
+  static constexpr std::size_t kReceives = 8;       // How many messages may be unseen,
+  static constexpr std::size_t kMostReceives = 48;  // and how many of a shared sink, at most.
 
-  /// Both sides make one, over a link between them: connects. Without a `sink` it has receives of
-  /// its own.
+  /// Both sides create one, over a link between them, and connect. Without a `sink` it has its own
+  /// receives.
   Conversation(const ProtectionDomain& domain, Link& link, std::uint64_t seed,
                Checks checks = Checks::all, SharedSink* sink = nullptr,
                MemoryKind kind = MemoryKind::buffer);
 
-  /// Takes what has come and posts what there is room for. Throws when a byte is wrong. How many
-  /// completions there were.
+  /// Takes what has come and posts what there is room for. Throws if a byte is wrong. Returns how
+  /// many completions there were.
   std::size_t step();
-  /// From here on only takes what comes; is_idle() when all that was posted has completed.
+  /// From here on only takes what arrives; is_idle() when everything that was posted has completed.
   void stop() noexcept { stopped_ = true; }
   [[nodiscard]] bool is_idle() const noexcept { return stopped_ && sends_out_ == 0; }
 
-  /// The first bad completion, if there was one: from then on nothing is posted.
+  /// The first failed completion, if any. From then on nothing is posted.
   [[nodiscard]] std::optional<WorkStatus> broken() const noexcept { return broken_; }
-  /// Whether every request has completed. Shared receives stay: others need them.
+  /// Whether every request has completed. Shared receives stay, because others need them.
   [[nodiscard]] bool is_drained() const noexcept {
     return sends_out_ == 0 && (shared_sink_ != nullptr || receives_out_ == 0);
   }
-  /// Messages that came and were right.
+  /// How many messages came and were right.
   [[nodiscard]] std::uint64_t received() const noexcept { return received_; }
 
  private:
   enum class Kind : std::uint8_t { read, send, write, add };
   static constexpr std::size_t kWindow = 4;  // Requests at a time.
-  // For the peer's writes: more than there are receives, or one is overwritten before it is seen.
+  // For the peer's writes. There are more than receives, because otherwise one would be overwritten
+  // before it is seen.
   static constexpr std::size_t kSlots = kMostReceives + 2 * kWindow;
   static constexpr std::size_t kStandingAt = kSlots * kBytes;       // What peers read,
   static constexpr std::size_t kCounterAt = (kSlots + 1) * kBytes;  // and what they add to.
@@ -101,7 +102,7 @@ class Conversation {
   LocalMemory source_;
   LocalMemory sink_;
   LocalMemory read_sink_;
-  std::vector<std::byte> plain_;    // Of exposed_, unless that has memory of its own.
+  std::vector<std::byte> plain_;    // Of exposed_, unless that has its own memory.
   verbatim::SharedRegion exposed_;  // kSlots places for writes, one for reads, a counter.
   SharedSink* shared_sink_;
   RemoteMemoryRegion peer_memory_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file Endless datagrams to one peer and back. One may be lost; what comes is right.
+/// \file Endless datagrams to one peer and back. Some may be lost; those that arrive are right.
 #include <cstdint>
 #include <optional>
 
@@ -12,11 +12,11 @@ namespace verbatim::test {
 
 class DatagramTalk {
  public:
-  /// Both sides make one, over a link between them: exchanges addresses.
+  /// Both sides create one, over a link between them, and exchange addresses.
   DatagramTalk(const ProtectionDomain& domain, Link& link, std::uint64_t seed);
 
-  /// Takes what has come and sends what there is room for. Throws when a byte is wrong, or when a
-  /// send fails: to the sender of a datagram a dead peer is as good as one that does not listen.
+  /// Takes what has come and sends what there is room for. Throws if a byte is wrong, or if a send
+  /// fails. For the sender of a datagram, a dead peer is the same as one that does not listen.
   void step();
 
   [[nodiscard]] std::uint64_t received() const noexcept { return received_; }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file What tests of the promises need to know of the engine's files, and nothing else.
+/// \file What these tests need to know about the engine's files, and nothing else.
 #include <cstddef>
 #include <cstdint>
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: a forked child starts with a software device of its own: nothing of its parent's is mixed
+// Goal: a forked child starts with a separate software device: nothing of its parent's is mixed
 //       into it, and nothing that a thread of the parent was doing hangs it.
 // Method: a child registers ordinary memory exactly where its parent had a Buffer, and another
 //         process writes to it; and a parent whose threads allocate, free, register, connect and
-//         send forks many times, each child moving verified data.
+//         send forks many times, with each child moving verified data.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -43,15 +43,15 @@ int play_marker(const std::vector<std::string>&) {
 }
 const Role kMarker{"marker", &play_marker};
 
-/// Has a peer write to memory of ours that lies at `place`, where our parent had a Buffer.
+/// Lets a peer write to memory of ours at `place`, where our parent had a Buffer.
 void expose_memory_at(void* place) {
-  // The kernel left a hole there: Buffers are not inherited.
+  // The kernel left a hole there, because Buffers are not inherited.
   void* const memory = mmap(place, kBytes, PROT_READ | PROT_WRITE,
                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
   ASSERT_EQ(memory, place) << "the Buffer was inherited";
   const std::span<std::byte> ordinary{static_cast<std::byte*>(memory), kBytes};
   const ProtectionDomain domain = require(open_context().allocate_domain());
-  // Windows of the child's own: they have the numbers that the parent's had.
+  // The child's own windows. They have the numbers that the parent's had.
   std::vector<SharedRegion> windows;
   for (int i = 0; i < 4; ++i)
     windows.push_back(require(domain.allocate_shared(kBytes, Access::remote_write)));
@@ -81,7 +81,7 @@ TEST(ForkedChild, HasATableOfMemoryOfItsOwn) {
     EXPECT_TRUE(all_equal(each.quiescent_bytes(), std::byte{0})) << "the parent's";
 }
 
-// A Buffer of a child whose address its parent uses for something else.
+// A Buffer of a child at an address that its parent uses for something else.
 TEST(ForkedChild, FreesNothingOfItsParents) {
   const SoftDirectory directory;
   ConnectedPair pair;

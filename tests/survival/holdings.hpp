@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file What this process holds, as /proc tells.
+/// \file What this process holds, from /proc.
 #include <filesystem>
 #include <fstream>
 #include <iterator>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: a process that is killed at any moment takes nobody with it. Its peers get error
-//       completions soon, their other connections go on, and nothing stays behind.
+// Goal: a process that is killed at any moment does not take others with it. Its peers soon get
+//       error completions, their other connections continue, and nothing stays behind.
 // Method: three processes, each with checked traffic to both others; kill -9 of a random one at a
 //         random moment; then the two others must each see their connection to it break, and move
-//         more checked data between them. As often as 100 times (VERBATIM_STRESS).
+//         more checked data between them. Up to 100 times (VERBATIM_STRESS).
 // Covers: soft/engine.cpp
 #include <gtest/gtest.h>
 
@@ -18,9 +18,9 @@
 
 namespace verbatim::test {
 
-/// Arguments: the seed; "own" or "shared": which receives, and with shared ones datagrams too.
-/// Links: to the two others. Said: r (ready), o (the other lives on). Heard: g (go), 0 or 1 (which
-/// of the others was killed), q (quit).
+/// Arguments: the seed; "own" or "shared": which receives; with shared ones, datagrams too. Links:
+/// to the two others. Sends: r (ready), o (the other lives on). Receives: g (go), 0 or 1 (which of
+/// the others was killed), q (quit).
 int play_mesh(const std::vector<std::string>& role) {
   const std::uint64_t seed = std::stoull(role.at(1));
   const Control control{kControlFd};
@@ -89,7 +89,7 @@ std::vector<Process> start_mesh(std::uint64_t seed, const char* receives = "own"
   return all;
 }
 
-/// Kills one of three, so many times.
+/// Kills one of three, this many times.
 void kill_one(const char* receives, unsigned rounds) {
   const std::uint64_t start = seed();
   SCOPED_TRACE(replay(start));
@@ -126,7 +126,8 @@ TEST(Killed, EverythingIsReclaimedByTheNextStart) {
     for (Process& each : all) each.kill();
     ASSERT_FALSE(directory.is_gone());
   }
-  // Who starts now takes over the lowest slot, and at its end removes what else is dead.
+  // A process that starts now takes over the lowest slot, and at its end removes everything else
+  // that is dead.
   {
     const Context context = open_context();
   }

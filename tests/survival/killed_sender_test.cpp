@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Goal: a sender may be killed at any instruction of a send: the receives of the shared queue that
-//       it used are not lost, and whoever comes next finds all of them.
-// Method: a client sends one message instruction by instruction and is killed after so many, spread
-//         over the whole call. The server takes what completed, destroys the queue pair, and goes
-//         on. In the end a good client must be able to use every receive of the queue.
+//       it used are not lost, and the next sender finds all of them.
+// Method: a client sends one message instruction by instruction and is killed after some number of
+//         them, spread over the whole call. The server takes what completed, destroys the queue
+//         pair, and continues. At the end a good client must be able to use every receive of the
+//         queue.
 #include <gtest/gtest.h>
 
 #include "support/pattern.hpp"
@@ -23,7 +24,7 @@ constexpr std::size_t kPlace = 8192;
 constexpr std::uint32_t kDepth = 16;
 constexpr unsigned kEndless = 1'000'000;
 
-/// Sends one message to warm up and one that is stepped through. Arguments: bytes. Link: to the
+/// Sends one message to warm up and one that is single-stepped. Arguments: bytes. Link: to the
 /// server.
 int play_stepped(const std::vector<std::string>& role) {
   Link link{kFirstLinkFd};
@@ -43,7 +44,7 @@ int play_stepped(const std::vector<std::string>& role) {
 }
 const Role kStepped{"stepped", &play_stepped};
 
-/// Sends so many messages; returns when all were received. Arguments: count, bytes.
+/// Sends this many messages; returns when all were received. Arguments: count, bytes.
 int play_good_sender(const std::vector<std::string>& role) {
   Link link{kFirstLinkFd};
   const ProtectionDomain domain = require(open_context().allocate_domain());
@@ -65,7 +66,7 @@ class SharedReceives {
   explicit SharedReceives(std::size_t bytes) : bytes_(bytes) {
     for (std::uint64_t place = 0; place < kDepth; ++place) post(place);
   }
-  /// A client that is killed after so many instructions of its second send; how many it made.
+  /// Kills a client after this many instructions of its second send. Returns how many it executed.
   unsigned kill_after(unsigned steps) {
     const auto [here, there] = socket_pair();
     Process client = Process::start({"stepped", std::to_string(bytes_)}, {there});
@@ -78,9 +79,9 @@ class SharedReceives {
     client.kill();
     take_all();
     return made;
-    // Here the queue pair goes, and what is still to come of it comes.
+    // The queue pair is destroyed here, and what is still to come of it arrives.
   }
-  /// Whether all receives are there for one that behaves.
+  /// Whether a good client gets all receives.
   [[nodiscard]] bool serve_good_client() {
     take_all();
     const auto [here, there] = socket_pair();
@@ -143,7 +144,7 @@ TEST_P(KilledSender, LosesNoReceiveOfASharedQueue) {
     SharedReceives server{GetParam()};
     const unsigned whole = server.kill_after(kEndless);
     ASSERT_LT(whole, kEndless);
-    // Each part of the call has its turn, at a random point. The last ones complete the message.
+    // Each part of the call gets a turn, at a random point. The last ones complete the message.
     const unsigned parts = 30 * stress_factor();
     for (unsigned part = 0; part < parts; ++part)
       static_cast<void>(server.kill_after(

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Goal: a process that serves many others for a long time is not larger after the hundredth than
 //       after the tenth: descriptors, mappings, address space and memory go with the peer, and with
-//       each window that a peer which lives on has freed.
-// Method: what /proc says of this process, before and after; clients that exit and clients that
-//         are killed, each with 4 MiB that we wrote to, each woken from a sleep.
+//       each window that a live peer has freed.
+// Method: what /proc reports about this process, before and after; clients that exit and clients
+//         that are killed, each with 4 MiB that we wrote to, each woken from a sleep.
 // Covers: soft/reclaim.cpp
 #include <gtest/gtest.h>
 
@@ -21,7 +21,7 @@ using namespace std::chrono_literals;
 
 constexpr std::size_t kWindow = 4 << 20;
 
-/// Whether this process is soon as it was: what is released later must be released by then.
+/// Whether this process is soon as before: what is released later must be released by then.
 testing::AssertionResult is_soon_like(const Holdings& before, std::chrono::nanoseconds limit,
                                       CompletionQueue& queue) {
   const auto is_like = [&] {
@@ -33,8 +33,8 @@ testing::AssertionResult is_soon_like(const Holdings& before, std::chrono::nanos
   return testing::AssertionFailure() << Holdings::now() << "; it was " << before;
 }
 
-/// One window, one message that it sleeps for, and the end: of itself, or when it is killed.
-/// Arguments: exit or wait. Link: to the server.
+/// Shares one window, sleeps for one message, and ends: by itself, or killed. Arguments: exit or
+/// wait. Link: to the server.
 int play_visitor(const std::vector<std::string>& role) {
   Link link{kFirstLinkFd};
   const ProtectionDomain domain = require(open_context().allocate_domain());
@@ -95,8 +95,8 @@ TEST(LongLivedProcess, KeepsNothingOfClientsThatCameAndWent) {
   });
 }
 
-/// Windows, one after the other: told, written to by the peer, freed. Arguments: how many. Link: to
-/// the writer.
+/// Windows, one after the other: announced, written by the peer, freed. Arguments: how many. Link:
+/// to the writer.
 int play_landlord(const std::vector<std::string>& role) {
   Link link{kFirstLinkFd};
   const ProtectionDomain domain = require(open_context().allocate_domain());

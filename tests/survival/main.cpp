@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The software device when processes die, stop, fork, run out of memory, or scribble.
+// The software device when processes die, stop, fork, run out of memory, or write into its files.
 //
-//   survival_tests [GoogleTest's options]
+//    survival_tests [GoogleTest's options]
 #include <gtest/gtest.h>
 
 #include <string_view>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// In the place of a libibverbs: whoever loads it ends at once, with a status that tells.
+// Takes the place of libibverbs: a process that loads it ends at once, with a special status.
 #include <unistd.h>
 
 namespace {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file As join() of conformance/peer_session.hpp, and able to meet it, where a test chooses more:
-/// the queues, the memory, the options.
+/// \file Like join() of conformance/peer_session.hpp, and able to meet it, for tests that choose
+/// more: the queues, the memory, the options.
 #include <array>
 #include <optional>
 
@@ -15,7 +15,8 @@ struct Meeting {
   RemoteMemoryRegion peer_memory;
 };
 
-/// Both sides call it (or the other one join()): exchanges endpoints and regions, and connects.
+/// Both sides call this (or the other one calls join()): it exchanges endpoints and regions, and
+/// connects.
 [[nodiscard]] inline Meeting meet(Link& link, const QueuePairOptions& options,
                                   const RemoteMemoryRegion& memory = {}) {
   auto prepared = require(QueuePair::prepare(options));

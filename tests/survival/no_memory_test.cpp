@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: a verb that gets no memory fails with ENOMEM, or does without; it never ends the process,
-//       and leaves nothing behind that could not be destroyed.
+// Goal: a verb that gets no memory fails with ENOMEM, or works without it; it never ends the
+//       process, and leaves nothing behind that cannot be destroyed.
 // Method: one program through all verbs, from opening the device to closing it, again and again:
 //         the first time its first allocation fails, then its second, until it needs no more. Each
-//         in a process of its own. And the same with all allocations from that one on.
+//         run is a separate process. Then the same with all allocations from that one on.
 #include <gtest/gtest.h>
 
 #include <cerrno>
@@ -19,10 +19,10 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// The verbs of a small program. What a step makes is there to be destroyed, whatever came after.
+/// The verbs of a small program. What a step creates can be destroyed, whatever came after.
 class Program {
  public:
-  /// 0, or the errno of the first verb that failed.
+  /// Returns 0, or the errno of the first verb that failed.
   [[nodiscard]] int run() {
     for (int (Program::* const step)() :
          {&Program::open, &Program::make_queues, &Program::make_memory, &Program::make_queue_pairs,
@@ -30,7 +30,7 @@ class Program {
       if (const int failed = (this->*step)()) return failed;
     return 0;
   }
-  /// Whether the message arrived, as far as it was sent.
+  /// Whether the message arrived, if it was sent.
   [[nodiscard]] bool finish(std::chrono::nanoseconds patience) {
     if (!is_sent_) return true;
     return eventually(
@@ -41,7 +41,7 @@ class Program {
         },
         patience);
   }
-  /// 0, or the errno of the first verb that failed.
+  /// Returns 0, or the errno of the first verb that failed.
   [[nodiscard]] int destroy() {
     int failed = 0;
     const auto note = [&failed](int result) { failed = failed != 0 ? failed : result; };
@@ -136,7 +136,7 @@ class Program {
     }
     return 0;
   }
-  /// First the message, then the receive: it has to wait.
+  /// Posts the message first and then the receive, so the message has to wait.
   int send() {
     ibv_sge element{reinterpret_cast<std::uintptr_t>(memory_), 64, region_->lkey};
     ibv_send_wr message{};
@@ -168,7 +168,8 @@ class Program {
 
 constexpr int kNeedsNoMore = 42;
 
-/// The program with this allocation failing; kNeedsNoMore as exit status: it had fewer.
+/// Runs the program with this allocation failing. The exit status kNeedsNoMore means that it made
+/// fewer.
 void run_without(unsigned which, Failing how, const SoftDirectory& directory) {
   Program program;
   fail_allocation(which, how);
@@ -187,20 +188,20 @@ void run_without(unsigned which, Failing how, const SoftDirectory& directory) {
   if (!testing::Test::HasFailure() && count < which) std::_Exit(kNeedsNoMore);
 }
 
-/// Fails each allocation once; reports at most so many bad ends.
+/// Fails each allocation once; reports only the first bad ends.
 void fail_each(Failing how) {
   constexpr unsigned kMost = 2000;
   unsigned bad = 0;
   std::string ends;
   unsigned which = 1;
   for (; which < kMost; ++which) {
-    const SoftDirectory directory;  // Here: a child that dies leaves things in it.
+    const SoftDirectory directory;  // Outside the child, which may die.
     const int status =
         status_within(start_contained([&] { run_without(which, how, directory); }), 30s);
     if (WIFEXITED(status) && WEXITSTATUS(status) == kNeedsNoMore) break;
     if (status == 0) continue;
     if (++bad <= 5) ends += "\n  allocation " + std::to_string(which) + ": " + describe_end(status);
-    if (bad == 50) break;  // That says enough.
+    if (bad == 50) break;  // That is enough.
   }
   EXPECT_EQ(bad, 0u) << "of " << which << " allocations that failed" << ends;
   EXPECT_GT(which, 5u) << "allocations fail at all";

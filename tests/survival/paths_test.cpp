@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Goal: whichever way the kernel lets two processes reach each other's memory, the data is right,
-//       and the library says which way it is.
+//       and the library reports which way it is.
 // Method: two processes with VERBATIM_SOFT_MEMORY set; sends, writes, reads and atomics between
 //         Buffers, and between ordinary memory.
 // Covers: soft/memory_paths.cpp, soft/relay.cpp
@@ -58,8 +58,8 @@ soft::MemoryPath path_named(const std::string& name) {
 
 }  // namespace
 
-/// Arguments: rank, the path expected of Buffers and of other memory, the other's queue pair is
-/// learned over the link.
+/// Arguments: rank, and the expected path to Buffers and to other memory. The link carries the
+/// number of the other's queue pair.
 int play_path(const std::vector<std::string>& role) {
   const auto rank = static_cast<unsigned>(std::stoul(role.at(1)));
   Link link{kFirstLinkFd};
@@ -71,7 +71,7 @@ int play_path(const std::vector<std::string>& role) {
   const soft::MemoryPaths paths = require(soft::memory_paths(peer.queue_pair));
   require_that(paths.buffer == path_named(role.at(2)), "the path to Buffers is another");
   require_that(paths.other == path_named(role.at(3)), "the path to other memory is another");
-  link.barrier();  // Both have asked before one goes.
+  link.barrier();  // Both have asked before one leaves.
   return 0;
 }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: a process that got the pid of a dead peer is not taken for it: no byte of its memory is
+// Goal: a process that got the pid of a dead peer is not mistaken for it: no byte of its memory is
 //       read or written, and the request ends with retry_exceeded.
-// Method: in a pid namespace of the test's own, where the next pid can be chosen: a peer shares
-//         ordinary memory and is killed; an innocent process gets its pid and maps memory at the
-//         same address; then we write and read.
+// Method: in a separate pid namespace, where the next pid can be chosen: a peer shares ordinary
+//         memory and is killed; an innocent process gets its pid and maps memory at the same
+//         address; then we write and read.
 // Covers: soft/liveness.cpp
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ using namespace std::chrono_literals;
 constexpr std::size_t kBytes = 64 << 10;
 constexpr std::byte kUntouched{0xee};
 
-/// The same place in every process of the test.
+/// The same address in every process of the test.
 std::span<std::byte> memory_at_a_place() {
   void* const place = reinterpret_cast<void*>(std::uintptr_t{0x2a00'0000'0000});
   void* const memory = mmap(place, kBytes, PROT_READ | PROT_WRITE,
@@ -49,7 +49,7 @@ int play_placed(const std::vector<std::string>&) {
 }
 const Role kPlaced{"placed", &play_placed};
 
-/// Runs `body` in the first process of a pid namespace, with a /proc of its own.
+/// Runs `body` in the first process of a pid namespace, with a separate /proc.
 template <class Body>
 void in_pid_namespace(Body body) {
   if (unshare(CLONE_NEWPID | CLONE_NEWNS) != 0) cannot("a pid namespace");
@@ -65,8 +65,8 @@ void in_pid_namespace(Body body) {
   EXPECT_EQ(status, 0) << describe_end(status);
 }
 
-/// A child with this pid, which must be free. It fills its memory, waits for the word, and exits
-/// with 0 if nobody has touched it.
+/// A child with this pid, which must be free. It fills its memory, waits for a byte, and exits with
+/// 0 if the memory is unchanged.
 pid_t start_innocent(pid_t wanted, const Control& its_end) {
   std::ofstream last{"/proc/sys/kernel/ns_last_pid"};
   last << wanted - 1 << std::flush;
@@ -82,7 +82,7 @@ pid_t start_innocent(pid_t wanted, const Control& its_end) {
   return child;
 }
 
-/// A word goes another way than much data.
+/// A single word takes another path than much data.
 void write_to_the_dead(bool reads, std::size_t bytes) {
   const auto [here, there] = socket_pair();
   Process peer = Process::start({"placed"}, {there});
@@ -102,7 +102,7 @@ void write_to_the_dead(bool reads, std::size_t bytes) {
                   : unsafe::post(with.queue_pair, Write{memory.gather(0, bytes), target}, WrId{1}));
   };
   post();
-  poll_ok(queue);  // While it lives it works.
+  poll_ok(queue);  // It works while the peer lives.
   fill(memory.bytes(), 2);
   peer.kill();
   const auto [ours, its] = socket_pair();

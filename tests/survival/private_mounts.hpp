@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file File systems that only this process and its children see. For a contained child: where
-/// mounting is not permitted it ends with cannot().
+/// \file File systems that only this process and its children see. For a contained child: if
+/// mounting is not permitted, it ends with cannot().
 #include <fcntl.h>
 #include <sched.h>
 #include <sys/mount.h>
@@ -15,7 +15,7 @@
 
 namespace verbatim::test {
 
-/// From now on, what is mounted here is mounted nowhere else.
+/// From now on, mounts here are not visible elsewhere.
 inline void own_mounts() {
   if (unshare(CLONE_NEWNS) != 0 || mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0)
     cannot("a mount namespace");

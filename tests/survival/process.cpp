@@ -43,7 +43,7 @@ std::pair<int, int> socket_pair() {
 }
 
 void Control::say(char word) const {
-  // Who is gone hears nothing: that shows when an answer is waited for.
+  // A process that is gone hears nothing. The wait for an answer notices that.
   static_cast<void>(send(fd_, &word, 1, MSG_NOSIGNAL));
 }
 
@@ -143,7 +143,7 @@ SoftDirectory::~SoftDirectory() {
 bool SoftDirectory::is_gone() const { return !std::filesystem::exists(path_); }
 
 int play_role(const std::vector<std::string>& words) {
-  prctl(PR_SET_PDEATHSIG, SIGKILL);  // A test that crashed must not leave us behind.
+  prctl(PR_SET_PDEATHSIG, SIGKILL);  // We must not outlive a test that crashed.
   try {
     if (const Role::Play play = Role::find(words.at(0))) return play(words);
     std::cerr << "no such role: " << words[0] << '\n';

@@ -2,8 +2,9 @@
 #pragma once
 /// \file The processes of a survival test: this program again, executed with `--role NAME ...`.
 ///
-/// Parent and child talk in single bytes over a socket, the child's descriptor 3. Descriptors from
-/// 4 on are links to other children, in the order in which they were given. Every wait is bounded.
+/// Parent and child talk in single bytes over a socket, which is the child's descriptor 3.
+/// Descriptors from 4 on are links to other children, in the order in which they were passed. Every
+/// wait is bounded.
 #include <sys/types.h>
 
 #include <chrono>
@@ -27,9 +28,9 @@ class Control {
  public:
   explicit Control(int fd) noexcept : fd_(fd) {}
   void say(char word) const;
-  /// The next byte; throws when none comes in time or the other side is gone.
+  /// The next byte. Throws if none comes in time or the other side is gone.
   [[nodiscard]] char hear(std::chrono::milliseconds patience = std::chrono::seconds{20}) const;
-  /// The next byte, if one is there already.
+  /// The next byte, if it is there already.
   [[nodiscard]] std::optional<char> overhear() const;
 
  private:
@@ -38,7 +39,7 @@ class Control {
 
 class Process {
  public:
-  /// The links are closed here, once the child has them.
+  /// This process closes the links once the child has them.
   [[nodiscard]] static Process start(std::vector<std::string> role, std::vector<int> links = {});
   Process(Process&& other) noexcept;
   Process& operator=(Process&&) = delete;
@@ -46,14 +47,14 @@ class Process {
 
   [[nodiscard]] const Control& control() const noexcept { return control_; }
   [[nodiscard]] pid_t pid() const noexcept { return pid_; }
-  /// With SIGKILL; returns when it is gone.
+  /// Kills with SIGKILL; returns when it is gone.
   void kill();
   /// Returns when the kernel has stopped it.
   void wait_until_stopped() const;
   void resume() const;
-  /// The same as wait_for_end(), but empty if it still runs.
+  /// Like wait_for_end(), but empty if it still runs.
   [[nodiscard]] std::optional<int> poll_end();
-  /// The exit status, or 128 + the signal that ended it; kills it when it does not end in time.
+  /// The exit status, or 128 + the signal that ended it. Kills it if it does not end in time.
   [[nodiscard]] int wait_for_end();
 
  private:
@@ -63,10 +64,10 @@ class Process {
   Control control_;
 };
 
-/// A directory of its own for the software device, named by VERBATIM_SOFT_DIR while this lives.
+/// A separate directory for the software device, named by VERBATIM_SOFT_DIR while this lives.
 class SoftDirectory {
  public:
-  /// Below `parent`, or where shared memory is.
+  /// Below `parent`, or in shared memory by default.
   explicit SoftDirectory(const std::string& parent = {});
   SoftDirectory(const SoftDirectory&) = delete;
   SoftDirectory& operator=(const SoftDirectory&) = delete;
@@ -82,7 +83,7 @@ class SoftDirectory {
 /// In the child: plays the role that the first word names (role.hpp) and returns the exit status.
 [[nodiscard]] int play_role(const std::vector<std::string>& words);
 
-// The roles of survival_tests; each is played in the file of the test that it belongs to.
+// The roles of survival_tests; each is implemented in the file of its test.
 [[nodiscard]] int play_mesh(const std::vector<std::string>& role);
 [[nodiscard]] int play_holder(const std::vector<std::string>& role);
 [[nodiscard]] int play_idle(const std::vector<std::string>& role);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file Memory of the software device, registered by the verb itself: taking it back has a result.
+/// \file Memory of the software device, registered by the verb itself, so that taking it back has a
+/// result.
 #include <span>
 #include <utility>
 
@@ -25,13 +26,13 @@ class RawRegion {
   }
   RawRegion(const RawRegion&) = delete;
   RawRegion& operator=(const RawRegion&) = delete;
-  /// Memory that cannot be taken back stays: somebody may still write to it.
+  /// Memory that cannot be taken back stays, because a peer may still write to it.
   ~RawRegion() {
     if (raw_ == nullptr || deregister() == 0)
       soft_provider().free_memory(raw_context(), memory_, bytes_);
   }
 
-  /// As the verb answers; once it has said 0, the region is gone.
+  /// The result of the verb. After a 0, the region is gone.
   int deregister() {
     if (raw_ == nullptr) return 0;
     const int failed = soft_provider().dereg_mr(raw_);
@@ -44,7 +45,7 @@ class RawRegion {
   [[nodiscard]] RemoteMemoryRegion remote() const noexcept {
     return {reinterpret_cast<std::uintptr_t>(memory_), bytes_, RemoteKey{raw_->rkey}};
   }
-  /// Posts the whole of it as a receive, to a queue pair or to a shared queue.
+  /// Posts all of it as a receive, to a queue pair or to a shared queue.
   [[nodiscard]] int post_receive(ibv_qp* queue_pair, ibv_srq* shared, std::uint64_t id) {
     ibv_sge element{.addr = reinterpret_cast<std::uintptr_t>(memory_),
                     .length = static_cast<std::uint32_t>(bytes_),

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: a server for four clients serves any number of them, one after the other: what the channel
-//       of one that left had in the completion queue and in the slab is the next one's.
+// Goal: a server for four clients serves any number of them, one after the other: the next client
+//       gets what a channel that left had in the completion queue and in the slab.
 // Method: a reactor with room for exactly four channels; 100,000 clients, of which the oldest
-//         leaves when the next one comes. Each sends a message; every third leaves with one more
-//         on its way, and before every fifth there is one that never connects.
+//         leaves when the next one comes. Each sends a message; every third leaves with one more on
+//         its way, and before every fifth there is one that never connects.
 // Covers: reactor/reactor.cpp
 #include <gtest/gtest.h>
 
@@ -49,7 +49,7 @@ class Churn {
     return PreparedChannel::create(domain_,
                                    {.on = on, .max_sends = kDepth, .max_receives = kDepth});
   }
-  /// The places of the one that left come back when its end is proven.
+  /// The places of a client that left come back when its end is proven.
   [[nodiscard]] PreparedChannel prepared() {
     auto server = prepare(server_);
     const auto has_room = [&] {

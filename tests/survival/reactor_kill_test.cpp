@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: kill -9 of a client process with 200 connections under traffic: each coroutine of the
-// server
-//       ends with an error within a second, what the process held comes back, and the next clients
-//       work.
-// Method: a server of one thread; a client process that dials 200 times and asks on all channels at
-//         once. Killed when every connection has had its echoes. 50 times, and then the server
-//         holds what it held after the second.
+// Goal: after kill -9 of a client process with 200 connections under traffic, each coroutine of the
+//       server ends with an error within a second, what the process held comes back, and the next
+//       clients work.
+// Method: a server with one thread; a client process that dials 200 times and asks on all channels
+//         at once, and is killed when every connection has had its echoes. 50 times; then the
+//         server holds what it held after the second.
 // Covers: channel/driving.cpp
 #include <gtest/gtest.h>
 

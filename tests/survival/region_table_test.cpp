@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: who may use which memory is told to peers, and not theirs to change.
-// Method: how this process has mapped the segment of a peer that it exchanges data with.
+// Goal: peers can see who may use which memory, but cannot change it.
+// Method: how this process has mapped the segment of a peer with which it exchanges data.
 #include <gtest/gtest.h>
 
 #include <cinttypes>
@@ -18,7 +18,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// Converses, as any peer. Link: to the other.
+/// Converses like any peer. Link: to the other.
 int play_partner(const std::vector<std::string>&) {
   Link link{kFirstLinkFd};
   Session session = join(link);
@@ -28,7 +28,7 @@ int play_partner(const std::vector<std::string>&) {
 }
 const Role kPartner{"partner", &play_partner};
 
-/// A mapping of a file, as /proc/self/maps has it.
+/// A mapping of a file, from /proc/self/maps.
 struct FileMapping {
   std::uint64_t begin;  // In the file.
   std::uint64_t end;

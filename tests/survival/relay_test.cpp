@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: where the owner copies on behalf of others, one requester's death does not spoil the next
-//       one's data, and an owner that pauses is waited for as long as the timers say.
+// Goal: if the owner copies for others, the death of one requester does not spoil the data of the
+//       next, and requesters wait for an owner that pauses as long as the timers allow.
 // Method: VERBATIM_SOFT_MEMORY=relay; requesters that are killed at random moments and at chosen
-//         instructions, of their own and of the owner's, others that check every byte; an owner
+//         instructions, of their own and of the owner's; others that check every byte; an owner
 //         that is stopped for three seconds.
 #include <gtest/gtest.h>
 
@@ -38,8 +38,8 @@ class RelayOnly {
   ~RelayOnly() { unsetenv("VERBATIM_SOFT_MEMORY"); }
 };
 
-/// Writes to its area and reads it back, until it is killed or told to stop. Arguments: which
-/// area; endless, stepped, or how often. Link: to the owner. Said: d.
+/// Writes to its area and reads it back, until it is killed or gets the order to stop. Arguments:
+/// which area; endless, stepped, or how often. Link: to the owner. Sends: d.
 int play_relayed(const std::vector<std::string>& role) {
   const Control control{kControlFd};
   Link link{kFirstLinkFd};
@@ -83,7 +83,7 @@ int play_relayed(const std::vector<std::string>& role) {
 }
 const Role kRelayed{"relayed", &play_relayed};
 
-/// Memory that others reach only through us, with an area for each of two.
+/// Memory that others reach only through us, with one area for each of two requesters.
 class RelayOwner {
  public:
   RelayOwner() { std::ranges::fill(memory_, std::byte{0}); }
@@ -102,7 +102,7 @@ class RelayOwner {
     Meeting with = meet(link, options, shared_.remote());
     return {std::move(process), std::move(link), std::move(with)};
   }
-  /// What the requester of the second area left: of `rounds` writes the last.
+  /// Checks what the requester of the second area left: the last of `rounds` writes.
   void check_second(int rounds) {
     EXPECT_TRUE(holds(std::span{memory_}.last(kArea), static_cast<std::uint64_t>(rounds - 1)));
   }
@@ -155,8 +155,8 @@ TEST(Relay, RequesterKilledAtAnyInstructionSpoilsNobodysData) {
   });
 }
 
-/// Owns memory for two, until told. Arguments: how many requesters. Links: to them. Heard: c, q.
-/// Said: r; for each c what its areas hold: a letter each.
+/// Owns memory for two, until the order to quit. Arguments: how many requesters. Links: to them.
+/// Receives: c, q. Sends: r; for each c, one letter for the content of each area.
 int play_relay_owner(const std::vector<std::string>& role) {
   const Control control{kControlFd};
   const ProtectionDomain domain = require(open_context().allocate_domain());
@@ -185,8 +185,8 @@ int play_relay_owner(const std::vector<std::string>& role) {
 }
 const Role kRelayOwner{"relay-owner", &play_relay_owner};
 
-/// One write of a piece, when told. Arguments: which area. Link: to the owner. Heard: g. Said: r,
-/// d.
+/// Makes one write of a piece, on order. Arguments: which area. Link: to the owner. Receives: g.
+/// Sends: r, d.
 int play_piece_writer(const std::vector<std::string>& role) {
   const Control control{kControlFd};
   Link link{kFirstLinkFd};
@@ -208,7 +208,7 @@ int play_piece_writer(const std::vector<std::string>& role) {
 }
 const Role kPieceWriter{"piece-writer", &play_piece_writer};
 
-/// The thread of a process that copies for others; 0: none has its name.
+/// The thread of a process that copies for others; 0 if there is none.
 pid_t helper_of(pid_t process) {
   const std::string tasks = "/proc/" + std::to_string(process) + "/task";
   for (const auto& each : std::filesystem::directory_iterator{tasks}) {
@@ -220,8 +220,8 @@ pid_t helper_of(pid_t process) {
   return 0;
 }
 
-/// The first requester is killed when the owner has made so many instructions of copying for it;
-/// then the second one writes, and only then the owner goes on.
+/// Kills the first requester after the owner has executed this many instructions of the copy for
+/// it. Then the second one writes, and only then does the owner continue.
 void replace_requester_after(unsigned instructions) {
   const auto [a, b] = socket_pair();
   const auto [c, d] = socket_pair();
@@ -236,7 +236,7 @@ void replace_requester_after(unsigned instructions) {
   step_or_sleep(helper, 1 + instructions);  // The first one ends when it is woken.
   first.kill();
   second.control().say('g');
-  std::this_thread::sleep_for(3ms);  // wait: the second one asks, of which nobody hears
+  std::this_thread::sleep_for(3ms);  // wait: the second one asks, and nobody answers yet
   let_go(helper);
   ASSERT_EQ(second.control().hear(), 'd');
   owner.control().say('c');
@@ -279,7 +279,7 @@ TEST(Relay, OwnerThatPausesIsWaitedForAsTheTimersSay) {
     kill(owner.pid(), SIGSTOP);
     owner.wait_until_stopped();
     std::thread waker{[&] {
-      std::this_thread::sleep_for(3s);  // wait: the pause is what is tested
+      std::this_thread::sleep_for(3s);  // wait: the pause is under test
       owner.resume();
     }};
     const auto area = with.peer_memory.sub_region(0, kPiece).value();

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: memory that a peer frees and allocates anew is new memory for everybody: what is written to
-//       the new window is in the new window, though it has the place of the old one in all tables.
+// Goal: memory that a peer frees and allocates again is new memory for all: what is written to the
+//       new window arrives there, although it has the place of the old one in all tables.
 // Method: an owner that frees and allocates a window again and again; two threads here that write
-//         one half each, at the same moment, as soon as it is told; the owner checks every byte.
-//         And a writer with two threads, of which the first is held at each of the instructions
-//         after it has mapped the new window, while the second writes.
+//         one half each, at the same moment, as soon as they know it; the owner checks every byte.
+//         Also a writer with two threads, the first of which is held at each instruction after it
+//         has mapped the new window, while the second writes.
 #include <gtest/gtest.h>
 
 #include <barrier>
@@ -25,7 +25,7 @@ using namespace std::chrono_literals;
 constexpr std::size_t kHalf = 16 << 10;
 constexpr std::byte kWritten{0x5a};
 
-/// Ends when a byte is wrong. Arguments: how many windows. Link: to the writer.
+/// Ends if a byte is wrong. Arguments: how many windows. Link: to the writer.
 int play_renewer(const std::vector<std::string>& role) {
   Link link{kFirstLinkFd};
   const ProtectionDomain domain = require(open_context().allocate_domain());
@@ -88,8 +88,8 @@ TEST(Windows, ReplacedByNewOnesAreWrittenWhereTheyAreNow) {
   });
 }
 
-/// Two writers in one process: the first is stepped through, the second writes when told. Links: to
-/// the owner, and the second thread's control. Second control: heard g, q; said d.
+/// Two writers in one process: the first is single-stepped, the second writes on order. Links: to
+/// the owner, and the second thread's control. Second control: receives g, q; sends d.
 int play_pair_of_writers(const std::vector<std::string>&) {
   Link link{kFirstLinkFd};
   const Control orders{kFirstLinkFd + 1};
@@ -125,8 +125,8 @@ int play_pair_of_writers(const std::vector<std::string>&) {
 }
 const Role kPairOfWriters{"pair-of-writers", &play_pair_of_writers};
 
-/// Holds the first writer so many instructions after it has mapped something, while the second one
-/// writes. False: it maps nothing.
+/// Holds the first writer this many instructions after it has mapped something, while the second
+/// one writes. Returns false if it maps nothing.
 bool hold_after_mapping(const Process& writers, const Control& second, unsigned instructions) {
   constexpr unsigned kMost = 50'000;
   if (!wait_for_steps(writers.pid())) cannot("tracing a child");
@@ -135,7 +135,7 @@ bool hold_after_mapping(const Process& writers, const Control& second, unsigned 
   const bool maps = is_about_to_map(writers.pid());
   if (maps) static_cast<void>(step(writers.pid(), 1 + instructions));
   second.say('g');
-  // It may have to wait for the first one, who holds a lock now.
+  // It may have to wait for the first one, which holds a lock now.
   const bool is_done = eventually([&] { return second.overhear().has_value(); }, 5ms);
   run_to_end_of_steps(writers.pid());
   if (!is_done) static_cast<void>(second.hear());

@@ -17,7 +17,7 @@ class Role {
   Role(const Role&) = delete;
   Role& operator=(const Role&) = delete;
 
-  /// nullptr: there is none of that name.
+  /// Returns nullptr if there is no role of that name.
   [[nodiscard]] static Play find(std::string_view name) noexcept {
     for (const Role* each = all; each != nullptr; each = each->next_)
       if (each->name_ == name) return each->play_;

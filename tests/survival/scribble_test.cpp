@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: a process that writes nonsense into another's segment costs it connections, not its life.
-// Method: two processes with traffic between them; this one writes random bytes over the segment
-//         of the first (or of both) wherever it is backed by memory. Both must live, and end when
-//         told. 200 seeds. And single entries, forged with care.
+// Goal: a process that writes garbage into the segment of another may cost it connections, but not
+//       its life.
+// Method: two processes with traffic between them; this one writes random bytes over the segment of
+//         the first (or of both) wherever it is backed by memory. Both must live, and end on order.
+//         200 seeds. Also single entries, carefully forged.
 // Covers: soft/shared_ring.cpp
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -28,7 +29,7 @@
 
 namespace verbatim::test {
 
-/// Arguments: the seed. Link: to the partner. Said: r. Heard: g, q.
+/// Arguments: the seed. Link: to the partner. Sends: r. Receives: g, q.
 int play_victim(const std::vector<std::string>& role) {
   const std::uint64_t seed = std::stoull(role.at(1));
   const Control control{kControlFd};
@@ -38,7 +39,7 @@ int play_victim(const std::vector<std::string>& role) {
     Conversation talk{domain, link, seed, Conversation::Checks::none};
     control.say('r');
     if (control.hear() != 'g') return 1;
-    // Errors are fine, those of posting too; a crash or a hang is not.
+    // Errors are fine, including those of posting; a crash or a hang is not.
     for (;;) {
       try {
         talk.step();
@@ -75,7 +76,7 @@ class Target {
   Target& operator=(const Target&) = delete;
   ~Target() { munmap(memory_, engine::kSegmentBytes); }
 
-  /// The same memory under another address: what is written here comes from elsewhere.
+  /// The same memory under another address, so that writes here look like those of another process.
   template <class T>
   [[nodiscard]] T& at(std::size_t offset) const {
     return *reinterpret_cast<T*>(memory_ + offset);
@@ -84,7 +85,7 @@ class Target {
   /// Random bytes, or small numbers, zeros and ones, which get further than noise.
   void scribble(Random& random) {
     const auto& [start, size] = parts_[random.up_to(parts_.size() - 1)];
-    // The tables before the rings matter most, and all parts as much as a big one.
+    // The tables before the rings matter most. All parts together get as much as a big one.
     const std::size_t at = start + random.up_to(size - 8) / 4 * 4;
     const std::uint64_t kind = random.up_to(3);
     std::uint64_t value = random.next();
@@ -130,7 +131,7 @@ TEST(Scribbled, SegmentKillsNobody) {
     second.control().say('q');
     ASSERT_EQ(first.wait_for_end(), 0);
     ASSERT_EQ(second.wait_for_end(), 0);
-    // Names are the owner's own business: even a scribbled process cleans up after itself.
+    // Only the owner decides about names: even a process with a damaged segment cleans up.
     ASSERT_TRUE(directory.is_gone());
   }
 }
@@ -191,7 +192,7 @@ TEST_F(Forged, LengthsBeyondTheReceiveAreRefused) {
   for (const Row& row :
        {Row{kBytes, kBytes + 1, Payload::placed}, Row{kBytes, ~0u, Payload::placed},
         Row{kBytes, kBytes + 1, Payload::in_entry}, Row{kBytes, kBytes + 1, Payload::in_arena},
-        // They fit the receive, but not what they came in.
+        // They fit the receive, but not the place in which they came.
         Row{8192, engine::kEntryPayload + 1, Payload::in_entry},
         Row{kBytes, 1, static_cast<Payload>(9)}}) {
     post_receive(row.receive);
@@ -217,7 +218,7 @@ TEST_F(Forged, PayloadBeyondTheArenaIsRefused) {
   }
 }
 
-// An atomic across two cache lines is none, or a signal.
+// An atomic across two cache lines is not atomic, or raises a signal.
 TEST_F(Forged, RingAtAnOddPlaceIsRefused) {
   post_receive(kBytes);
   for (const std::uint64_t shift : {1u, 2u, 32u}) {
@@ -240,7 +241,7 @@ TEST_F(Forged, OpcodesThatCompleteNoReceiveAreRefused) {
   }
 }
 
-// It tells how much was written elsewhere.
+// The length says how much was written elsewhere.
 TEST_F(Forged, LengthOfAWriteIsNotBoundedByTheReceive) {
   post_receive(kBytes);
   engine::RemoteCompletion honest = entry(1u << 20, engine::Payload::placed);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: who starts a program that runs with somebody else's rights does not choose, by its
-//       environment, what code it loads and whose memory it trusts.
+// Goal: a user who starts a program that runs with another user's rights cannot choose, by its
+//       environment, which code it loads and whose memory it trusts.
 // Method: a copy of this program, setuid to another user and started by nobody, with variables that
-//         name a library and a directory. The same copy without the bit obeys: the library is good.
+//         name a library and a directory. The same copy without the bit obeys, which shows that the
+//         library is valid.
 #include <gtest/gtest.h>
 #include <sys/auxv.h>
 #include <sys/stat.h>
@@ -27,7 +28,7 @@ constexpr int kMarked = 42;   // The library was loaded.
 constexpr int kPlanted = 43;  // The directory was used.
 constexpr int kNotSecure = 44;
 
-/// Arguments: whether the kernel must have noticed that rights were gained; a directory.
+/// Arguments: whether the kernel must have noticed the gained rights; a directory.
 int play_privileged(const std::vector<std::string>& role) {
   if (role.at(1) == "secure" && getauxval(AT_SECURE) == 0) return kNotSecure;
   static_cast<void>(list_devices());  // Loads libibverbs.
@@ -47,10 +48,10 @@ class SetuidProgram : public testing::Test {
   }
   ~SetuidProgram() override { std::filesystem::remove_all(place); }
 
-  /// As nobody, with this mode and both variables; how it ended.
+  /// Runs it as nobody, with this mode and both variables. Returns how it ended.
   [[nodiscard]] int run(mode_t mode, uid_t trusts, const char* how, const char* variable,
                         const std::string& value) {
-    // In this order: a new owner takes the bit away.
+    // In this order, because changing the owner clears the bit.
     if (chown(program.c_str(), kOwner, kOwner) != 0 || chmod(program.c_str(), mode) != 0 ||
         chown(planted.c_str(), trusts, trusts) != 0)
       return -1;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Goal: the library's own threads take no signal that is meant for the program, and the library
-//       opens the process to nobody who was not named.
-// Method: the signal masks of all threads but the first, as /proc tells them; a system call filter
-//         that ends a process that lets any other trace it.
+//       opens the process only to processes that were named.
+// Method: the signal masks of all threads but the first, from /proc; a system call filter that ends
+//         a process that lets any other trace it.
 #include <gtest/gtest.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
@@ -33,7 +33,8 @@ std::string status_line(const std::filesystem::path& thread, std::string_view na
   give_up("no status of " + thread.string(), Where::current());
 }
 
-/// What a thread blocks, as a bit per signal, once it sleeps: while it starts, that is all.
+/// The signals that a thread blocks, one bit each, once it sleeps, because a thread that starts
+/// blocks all of them.
 std::uint64_t blocked_by(const std::filesystem::path& thread) {
   if (!eventually([&] { return status_line(thread, "State:\t")[0] == 'S'; }))
     give_up("it never sleeps", Where::current());
@@ -44,7 +45,7 @@ TEST(Signals, AreNotTakenByThreadsOfTheLibrary) {
   const SoftDirectory directory;
   VERBATIM_CONTAINED(30s, [] {
     ConnectedPair pair;
-    pair.local.post(send_immediate(7), 1);  // It waits for a receive: somebody has to wait for it.
+    pair.local.post(send_immediate(7), 1);  // It has no receive, so a thread has to wait for one.
     const auto own = std::to_string(gettid());
     unsigned others = 0;
     for (const auto& thread : std::filesystem::directory_iterator{"/proc/self/task"}) {
@@ -83,7 +84,7 @@ void forbid_naming_a_tracer() {
     cannot("a system call filter");
 }
 
-/// Opens the device and uses it: in a new process, as what is to be tested happens once in each.
+/// Opens the device and uses it, in a new process, because what is tested happens once per process.
 int play_untraced(const std::vector<std::string>&) {
   forbid_naming_a_tracer();
   ConnectedPair pair;
@@ -100,7 +101,7 @@ TEST(Tracing, IsAllowedToNobodyUnasked) {
   EXPECT_EQ(status, 0) << (status == 128 + SIGSYS ? "it named a tracer" : "");
 }
 
-// Else the test above proves nothing.
+// Otherwise the test above would prove nothing.
 TEST(Tracing, FilterOfThisTestFindsItOut) {
   const int status = status_within(start_contained([] {
                                      forbid_naming_a_tracer();

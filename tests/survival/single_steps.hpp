@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file Another process, one instruction at a time: so it can be killed at any point of a call.
+/// \file Another process, one instruction at a time, so that it can be killed at any point of a
+/// call.
 ///
 /// The process calls let_steps_begin() and, after the call, let_steps_end(); its parent, in the
 /// thread that started it, takes steps between the two. Only the calling thread is stepped. Or the
-/// parent takes hold of any thread by itself: hold(), let_go().
+/// parent holds any thread by itself: hold(), let_go().
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/types.h>
@@ -25,14 +26,14 @@ inline void let_steps_begin() {
 }
 inline void let_steps_end() { raise(SIGUSR1); }
 
-/// Waits for let_steps_begin(). False: processes cannot be traced here.
+/// Waits for let_steps_begin(). Returns false if processes cannot be traced here.
 [[nodiscard]] inline bool wait_for_steps(pid_t process) {
   int status = 0;
   return waitpid(process, &status, __WALL) == process && WIFSTOPPED(status) &&
          WSTOPSIG(status) == SIGSTOP;
 }
 
-/// Whether its next instruction maps memory. Always false where we cannot tell.
+/// Whether its next instruction maps memory. Always false if we cannot tell.
 [[nodiscard]] inline bool is_about_to_map([[maybe_unused]] pid_t process) {
 #if defined(__x86_64__)
   user_regs_struct registers{};
@@ -45,7 +46,7 @@ inline void let_steps_end() { raise(SIGUSR1); }
 #endif
 }
 
-/// So many instructions, or fewer if let_steps_end() comes before: how many there were.
+/// Takes this many steps, or fewer if let_steps_end() comes first. Returns how many there were.
 [[nodiscard]] inline unsigned step(pid_t process, unsigned limit) {
   for (unsigned taken = 0; taken < limit; ++taken) {
     int status = 0;
@@ -57,7 +58,7 @@ inline void let_steps_end() { raise(SIGUSR1); }
   return limit;
 }
 
-/// As step(), for a thread that may go to sleep: then it is stopped there.
+/// Like step(), for a thread that may go to sleep: it is then stopped there.
 inline void step_or_sleep(pid_t thread, unsigned limit) {
   for (unsigned taken = 0; taken < limit; ++taken) {
     int status = 0;
@@ -78,7 +79,7 @@ inline void run_to_end_of_steps(pid_t process) {
   ptrace(PTRACE_CONT, process, nullptr, nullptr);  // Without the signal.
 }
 
-/// Stops a thread where it is, or where it sleeps. False: not permitted.
+/// Stops a thread where it is, or where it sleeps. Returns false if that is not permitted.
 [[nodiscard]] inline bool hold(pid_t thread) {
   int status = 0;
   return ptrace(PTRACE_ATTACH, thread, nullptr, nullptr) == 0 &&

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""What is built ahead of the lanes: one thing at a time, and nothing while somebody else builds."""
+"""What is built ahead of the lanes: one thing at a time, and nothing during another build."""
 import sys
 import tempfile
 import time
@@ -21,7 +21,7 @@ class Building(unittest.TestCase):
         return ["sh", "-c", f"cd '{self.place}'; {text}"]
 
     def said(self, text):
-        """Whether the commands have written this, sooner or later."""
+        """Whether the commands write this within the time limit."""
         deadline = time.monotonic() + 20
         while time.monotonic() < deadline:
             log = self.place / "log"

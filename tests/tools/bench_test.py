@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Which processors ./bench soft runs on, and what becomes of gates without a figure."""
+"""Which processors ./bench soft uses, and what happens to gates without a figure."""
 import io
 import sys
 import tempfile

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Goal: every source is looked at, in few runs, also where sources do not compile together.
+"""Goal: every source is checked, in few runs, even if sources do not compile together.
 Method: clang_tidy.py with a stand-in for clang-tidy."""
 import json
 import os

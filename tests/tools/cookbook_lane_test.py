@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Pages of the cookbook that do not say what the programs do are found."""
+"""The lane finds pages of the cookbook that do not match their programs."""
 import sys
 import unittest
 from pathlib import Path

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""How long a lane waits: longer where others take the processors, and at most four times."""
+"""How long a lane waits: longer if others use the processors, at most four times as long."""
 import sys
 import tempfile
 import time
@@ -57,7 +57,7 @@ class Waiting(unittest.TestCase):
         place = tempfile.TemporaryDirectory()
         self.addCleanup(place.cleanup)
         start = time.monotonic()
-        # The factor is a function of the last look alone.
+        # The factor depends on the last look only.
         patches = (mock.patch.object(lane, "LOGS", Path(place.name)),
                    mock.patch.object(load, "factor",
                                      lambda before, now, _: busy(now.at_s - start)))

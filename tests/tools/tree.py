@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""A test case that works in a project of its own."""
+"""A test case that works in a temporary project."""
 import os
 import tempfile
 import unittest
 
 
 class Tree(unittest.TestCase):
-    """A small project of the test's own is the current directory."""
+    """The current directory is a small project of the test."""
 
     def setUp(self):
         place, before = tempfile.TemporaryDirectory(), os.getcwd()

@@ -40,9 +40,9 @@ TEST(ByteReader, NamesTheFieldThatDoesNotFit) {
   EXPECT_EQ(second.error(), Errc::malformed);
   EXPECT_STREQ(second.error().operation, "test");
   EXPECT_STREQ(second.error().field, "second");
-  EXPECT_EQ(second.error().value, 5u);  // There are five bytes, and six are needed.
+  EXPECT_EQ(second.error().value, 5u);  // Six bytes are needed, and there are five.
   EXPECT_EQ(second.error().limit, 6u);
-  EXPECT_EQ(reader.remaining(), 1u);  // A failure takes nothing.
+  EXPECT_EQ(reader.remaining(), 1u);  // A failure consumes nothing.
 }
 
 TEST(ByteReader, RefusesWhatIsAboveTheLimit) {

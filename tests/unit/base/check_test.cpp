@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: a violated contract says what, with which values and where, and nobody returns from it.
+// Goal: a contract violation says what, with which values and where, and never returns.
 // Method: a handler that throws, and death tests for the two that do not.
 #include "verbatim/base/check.hpp"
 

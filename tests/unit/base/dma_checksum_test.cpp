@@ -62,7 +62,7 @@ TEST(DmaChecksum, DependsOnTheLengthAndNotOnThePlace) {
     EXPECT_EQ(checksum({bytes.data(), 100}), checksum({bytes.data() + at, 100}));
 }
 
-/// What surrounds the range is not its business: its neighbours are other threads' memory.
+/// The bytes around the range do not matter: they belong to other threads.
 TEST(DmaChecksum, ReadsTheRangeOnly) {
   for (std::size_t size = 1; size < 70; ++size) {
     std::vector<std::byte> bytes(size + 2);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: in a release build the model is nothing: no bytes, no calls, no symbols.
+// Goal: in a release build the model does not exist: no bytes, no calls, no symbols.
 // Method: compiled without checks and sanitizers, and linked without the library.
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@ namespace {
 static_assert(!kModelled && !VERBATIM_DMA_MODELLED);
 static_assert(std::is_empty_v<Queue> && std::is_trivially_destructible_v<Queue>);
 static_assert(std::is_empty_v<Flight> && std::is_trivially_destructible_v<Flight>);
-// What one build can do, the other can.
+// Both builds have the same interface.
 static_assert(!std::is_copy_constructible_v<Queue> && !std::is_move_constructible_v<Queue>);
 static_assert(!std::is_copy_constructible_v<Flight> && !std::is_copy_assignable_v<Flight>);
 static_assert(std::is_nothrow_move_constructible_v<Flight>);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: the model knows what is in flight, lets go of it, and names both sides of a conflict.
-// Method: the hooks with plain memory and no device. What each sanitizer makes of them is in
-//         tests/misuse; here nobody touches memory in flight.
+// Goal: the model knows what is in flight, forgets it again, and names both sides of a conflict.
+// Method: the hooks with plain memory and no device. tests/misuse shows what each sanitizer does
+//         with them; here nobody touches memory in flight.
 #include "verbatim/base/dma_model.hpp"
 
 #include <gtest/gtest.h>
@@ -126,7 +126,7 @@ TEST_F(DmaModel, IgnoresEmptyRanges) {
   completed(holder, 128);
 }
 
-/// Nothing but the memory connects the threads: the lock of the model has to.
+/// Only the memory connects the threads, so the lock of the model has to work.
 TEST_F(DmaModel, ServesThreadsAtOnce) {
   constexpr std::size_t kThreads = 4;
   constexpr std::size_t kEach = 16;
@@ -144,7 +144,7 @@ TEST_F(DmaModel, ServesThreadsAtOnce) {
   EXPECT_FALSE(detail::anything_in_flight());
 }
 
-/// "file:line", as a report spells it.
+/// "file:line", as in a report.
 std::string place(const std::source_location& where) {
   return "dma_model_test\\.cpp:" + std::to_string(where.line());
 }
@@ -221,7 +221,7 @@ TEST_F(DmaModel, ForgetsTheChecksumOfAWithdrawnSend) {
   memory_[0] = std::byte{1};
   withdrawn(flight);
   post(flight, kWrites, {part(0, 64)});
-  completed(flight, 0);  // With the memory as it was, or not: the device wrote it.
+  completed(flight, 0);  // The device wrote it, so its content does not matter.
 }
 
 }  // namespace

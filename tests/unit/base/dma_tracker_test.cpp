@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: the tracker answers as a list of all ranges would, to the byte, on every level.
-// Method: the edges by hand; then random ranges, against brute force.
+// Goal: the tracker gives the same answers as a list of all ranges, to the byte, on every level.
+// Method: the edges by hand; then random ranges, compared with brute force.
 #include "base/dma_tracker.hpp"
 
 #include <gtest/gtest.h>
@@ -56,11 +56,11 @@ TEST(DmaTracker, IsExactToTheByte) {
   EXPECT_FALSE(tracker.conflict({1013, 1014, kReads}));
 }
 
-/// A long range is looked up from a short one and the other way round, at both of its ends.
+/// Looks up a long range from a short one and the other way round, at both ends.
 TEST(DmaTracker, FindsAcrossLevels) {
   for (std::size_t level = 0; level < 40; ++level) {
     const std::uintptr_t length = std::uintptr_t{1} << level;
-    const std::uintptr_t begin = (std::uintptr_t{1} << 41) - length / 2;  // Across a cell's border.
+    const std::uintptr_t begin = (std::uintptr_t{1} << 41) - length / 2;  // Across a cell border.
     Tracker tracker;
     const auto id = tracker.insert({begin, begin + length, kWrites});
     EXPECT_TRUE(tracker.conflict({begin, begin + 1, kReads})) << length;
@@ -124,7 +124,7 @@ class BruteForce {
   }
 };
 
-/// Lengths of all magnitudes, at places that crowd around the borders of large cells.
+/// Lengths of all magnitudes, close to the borders of large cells.
 Interval random_interval(std::mt19937_64& random) {
   const std::uintptr_t length = 1 + random() % (std::uintptr_t{1} << random() % 20);
   const std::uintptr_t place = (random() % 64 << 16) + random() % 4096;
@@ -136,7 +136,7 @@ TEST(DmaTracker, AnswersAsBruteForceDoes) {
   const std::uint64_t seed = test::seed();
   SCOPED_TRACE(test::replay(seed));
   std::mt19937_64 random{seed};
-  Tracker tracker{16};  // It has to grow under way.
+  Tracker tracker{16};  // It has to grow.
   BruteForce list;
   std::size_t conflicts = 0;
   for (int step = 0; step < 60'000; ++step) {
@@ -159,7 +159,7 @@ TEST(DmaTracker, AnswersAsBruteForceDoes) {
     }
     ASSERT_EQ(tracker.size(), list.all.size());
   }
-  EXPECT_GT(conflicts, 1000u);  // Or the test did not test much.
+  EXPECT_GT(conflicts, 1000u);  // Otherwise the test shows little.
   EXPECT_GT(tracker.capacity(), 16u);
 }
 

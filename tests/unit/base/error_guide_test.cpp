@@ -71,7 +71,7 @@ TEST(ErrorGuide, FailedWorkHasTwoThingsToDo) {
   const std::string both = remedy_of(WorkStatus::remote_aborted);
   EXPECT_TRUE(both.starts_with("check the peer; then ")) << both;
   EXPECT_TRUE(both.ends_with(guide_to(Errc::work_failed).remedy)) << both;
-  // Of one that asks for nothing itself, and of one that nobody knows.
+  // For a status without its own remedy, and for an unknown one.
   EXPECT_EQ(remedy_of(WorkStatus::tag_matching), guide_to(Errc::work_failed).remedy);
   EXPECT_EQ(remedy_of(static_cast<WorkStatus>(200)), guide_to(Errc::work_failed).remedy);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: every errno leads to the decision a caller can make, and one line tells all there is.
+// Goal: every errno leads to a decision that a caller can make, and one line contains everything.
 // Method: tables.
 #include "verbatim/base/error.hpp"
 
@@ -153,7 +153,7 @@ TEST(Error, NewTextReplacesAllOfTheOld) {
 
 TEST(Error, TextViewStopsWithoutATerminator) {
   Error error;
-  error.text.fill('x');  // Cannot be made with with_text(), but the member is public.
+  error.text.fill('x');  // with_text() cannot do this, but the member is public.
   EXPECT_EQ(error.text_view().size(), error.text.size());
 }
 

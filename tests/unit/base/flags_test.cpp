@@ -11,7 +11,7 @@ namespace verbatim {
 enum class Fruit : std::uint8_t { apple = 1, pear = 2, plum = 0x80 };
 template <>
 inline constexpr bool kIsFlag<Fruit> = true;
-enum class Stone : std::uint8_t { granite = 1, slate = 2 };  // Did not opt in.
+enum class Stone : std::uint8_t { granite = 1, slate = 2 };  // Has not opted in.
 
 namespace {
 

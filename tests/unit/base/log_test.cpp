@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: silent by default, every line to the sink that is set, and the old sink comes back.
+// Goal: silent by default, every line goes to the sink that is set, and setting returns the old
+//       sink.
 #include "verbatim/base/log.hpp"
 
 #include <gtest/gtest.h>

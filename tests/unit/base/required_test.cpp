@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Goal: an options struct with a Required member does not compile without it, and reads like the
-// plain value with it. Method: concepts; the compiler is the one under test.
+//       plain value with it.
+// Method: concepts, because the compiler is under test.
 #include "verbatim/base/required.hpp"
 
 #include <gtest/gtest.h>
@@ -17,7 +18,7 @@ struct Options {
   int depth = 3;
 };
 
-// Depends on O, so that what does not compile is "false" and not an error.
+// Depends on O, so that code that does not compile is "false" and not an error.
 template <class O>
 concept WithoutName = requires { O{.depth = 4}; };
 template <class O>
@@ -26,7 +27,7 @@ concept WithName = requires { O{.name = std::string{}, .depth = 4}; };
 static_assert(!std::is_default_constructible_v<Required<int>>);
 static_assert(!std::is_default_constructible_v<Options>);
 static_assert(WithName<Options>);
-// g++ 12 accepts the deleted constructor here and refuses it where the object is made.
+// g++ 12 accepts the deleted constructor here, and refuses it where the object is created.
 #if defined(__clang__)
 static_assert(!WithoutName<Options>);
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: the probes read what the kernel writes, and leave out what is not there.
+// Goal: the probes read what the kernel writes, and skip what does not exist.
 // Method: a directory that looks like the root of a machine.
 #include "base/system_state.hpp"
 
@@ -154,7 +154,7 @@ TEST(SystemState, FindsTheFirstHoleInARange) {
            Row{0x1800, 0x4000, 0x4000, 0x3000},
            Row{0x3800, 0x0100, {}, 0x3800},
            Row{0x0800, 0x1000, 0x0800, {}},
-           Row{0x5000, 0x1800, 0x6000, {}},  // A guard page is as good as nothing.
+           Row{0x5000, 0x1800, 0x6000, {}},  // A guard page counts as not mapped.
            Row{0x9000, 0x0001, 0x9000, {}},
            Row{0x1000, 0, {}, {}},
            Row{0x1000, ~std::uint64_t{0}, {}, {}},

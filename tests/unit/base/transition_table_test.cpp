@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: the table has the way of every queue pair, and nothing for what it does not know.
-// Method: the way from RESET and back. Each attribute: tests/unit/verbs/transition_test.cpp.
+// Goal: the table contains the path of every queue pair, and nothing that it does not know.
+// Method: the path from RESET and back. Each attribute: tests/unit/verbs/transition_test.cpp.
 #include "base/transition_table.hpp"
 
 #include <gtest/gtest.h>

@@ -49,7 +49,7 @@ TEST_F(Completions, WithIdsOfNobodyAreDropped) {
     const std::uint64_t id = script.sends.back().id;
     for (int i = 0; i < 30; ++i) {
       std::uint64_t wrong = random.next();
-      // Half of them are near: another slot, another generation.
+      // Half of them are close: another slot, another generation.
       if (i % 2 == 0) wrong = id ^ (std::uint64_t{1} << random.up_to(40));
       if (wrong != id) script.complete(wrong, IBV_WC_REM_OP_ERR);
     }
@@ -67,8 +67,8 @@ TEST_F(Completions, ThatNameAFreeSlotChangeNothing) {
   const std::uint64_t id = script.sends[0].id;
   script.complete(id);
   ASSERT_TRUE(succeeds(sending.wait().result));
-  script.complete(id + detail::kGeneration, IBV_WC_REM_OP_ERR);  // What the slot will be next.
-  EXPECT_EQ(require(channel().poll()), 0u);                      // It is nobody's.
+  script.complete(id + detail::kGeneration, IBV_WC_REM_OP_ERR);  // The next id of the slot.
+  EXPECT_EQ(require(channel().poll()), 0u);                      // It belongs to nobody.
   EXPECT_FALSE(channel().cause());
   auto next = channel().send(buffer());
   ASSERT_EQ(script.sends[1].id, id + detail::kGeneration);
@@ -133,8 +133,7 @@ TEST_F(Completions, BrokenQueueIsSeenByWhoOnlyAsks) {
   EXPECT_EQ(channel().cause()->code, Errc::device_failed);
 }
 
-// ---- Refused posts
-// -------------------------------------------------------------------------------
+// ---- Refused posts ------------------------------------------------------------------------------
 
 using Refusals = ScriptedDevice;
 
@@ -227,12 +226,11 @@ TEST_F(Refusals, OldOnesKeepTheirCode) {
   EXPECT_TRUE(succeeds(sending.wait().result));
 }
 
-// ---- Batches
-// -------------------------------------------------------------------------------------
+// ---- Batches ------------------------------------------------------------------------------------
 
 class Batches : public ScriptedDevice {
  protected:
-  Channel& opened = open_channel({.max_sends = 8});  // First: the rest needs the device.
+  Channel& opened = open_channel({.max_sends = 8});  // First, because the rest needs the device.
   Buffer memory = buffer();
   std::vector<Send<1>> works{5, Send{memory.gather()}};
 
@@ -265,9 +263,9 @@ TEST_F(Batches, TakenInPartEndTheChannel) {
   script.accepted_sends = 2;
   const auto outcome = channel().scope([&](Scope& scope) {
     const auto operation = scope.post(std::span{std::as_const(works)});
-    EXPECT_EQ(script.errors, 1u);  // What was taken is over already: its memory is borrowed.
+    EXPECT_EQ(script.errors, 1u);  // Borrowed memory: the part that was taken is over already.
     EXPECT_FALSE(operation.posted());
-    // Not "would block": who tries again would send a part twice.
+    // Not "would block", because trying again would send a part twice.
     EXPECT_TRUE(fails_with(scope.wait(operation), Errc::device_failed));
   });
   EXPECT_TRUE(outcome.has_value());

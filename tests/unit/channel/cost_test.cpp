@@ -18,10 +18,10 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// On the null device itself: it completes sends inside the post.
+/// On the null device itself, which completes sends inside the post.
 class Allocations : public NullDevice {
  protected:
-  /// What `round` allocates when it has run often enough to have what it needs.
+  /// What `round` allocates after it has run often enough to have what it needs.
   template <class Round>
   [[nodiscard]] static long in_steady_state(Round round) {
     for (int i = 0; i < 3; ++i) round();
@@ -30,7 +30,7 @@ class Allocations : public NullDevice {
     return allocations() - before;
   }
   [[nodiscard]] Channel connect(ChannelOptions options = {}) {
-    options.flush_timeout = 1ms;  // Receives of this device never come back, nor do markers.
+    options.flush_timeout = 1ms;  // This device never returns receives or markers.
     auto prepared = require(PreparedChannel::create(domain(), options));
     const Endpoint self = prepared.endpoint();
     return require(std::move(prepared).connect(self));

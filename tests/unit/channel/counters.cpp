@@ -28,7 +28,7 @@ void* counted(std::size_t size, std::size_t alignment) {
 
 }  // namespace
 
-// The program's own definitions come before those of the libraries.
+// The definitions of the program take precedence over those of the libraries.
 void* operator new(std::size_t size) { return counted(size, 1); }
 void* operator new[](std::size_t size) { return counted(size, 1); }
 void* operator new(std::size_t size, const std::nothrow_t&) noexcept {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: every way to say how long means what it says, at both ends of the clock too.
+// Goal: every way to give a deadline means what it says, also at both ends of the clock.
 #include <gtest/gtest.h>
 
 #include <chrono>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: close() and the deadlines mean what they say, also at the ends of their range, and options
-//       that mean nothing are refused.
+// Goal: close() and the deadlines do what they say, also at the ends of their range, and
+//       meaningless options are refused.
 // Method: a scripted device.
 #include <gtest/gtest.h>
 
@@ -107,7 +107,7 @@ TEST_F(Deadlines, WaitAllHasOneForAll) {
                          scope.post(Receive{into.scatter()})};
     script.complete(script.sends[1].id);
     EXPECT_TRUE(fails_with(scope.wait_all(all, 20ms), Errc::timed_out));
-    // All were taken, also what succeeded.
+    // All were taken, including those that succeeded.
     for (const auto& each : all) EXPECT_TRUE(fails_with(scope.wait(each), Errc::stale));
   });
   EXPECT_TRUE(outcome.has_value());

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: what a checker does with the memory of an operation it does only where that is memory of
-//       this process: elements of zero-based regions and of dmabufs are offsets or device
-//       addresses.
-// Method: a scripted device; a checked build reads what is sent, so that a wrong address ends it.
+// Goal: a checker touches the memory of an operation only if it is memory of this process: elements
+//       of zero-based regions and of dmabufs are offsets or device addresses.
+// Method: a scripted device; a checked build reads what is sent, so that a wrong address ends the
+//         program.
 // Covers: verbs/unaddressable.cpp
 #include <gtest/gtest.h>
 
@@ -18,7 +18,7 @@ namespace {
 class FlightTest : public ScriptedDevice {
  protected:
   FlightTest() { open_channel(); }
-  /// Both ways at once: of the same bytes, which a checker would call an overlap.
+  /// Both directions at once, on the same bytes, which a checker would call an overlap.
   void use(const MemoryRegion& region) {
     auto receiving = unsafe::post(channel(), Receive{require(region.scatter_at(0, 64))});
     auto sending = unsafe::post(channel(), Send{require(region.gather_at(8, 8))});

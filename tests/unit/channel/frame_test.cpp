@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: frames carry records as they are; whatever else a peer sends is one error.
-// Method: a pair of sockets, one end in the hands of the test; hostile bytes from a printed seed.
+// Goal: frames carry records unchanged; anything else that a peer sends is one error.
+// Method: a pair of sockets, one end controlled by the test; hostile bytes from a printed seed.
 #include "channel/frame.hpp"
 
 #include <gtest/gtest.h>
@@ -38,7 +38,7 @@ class FrameTest : public testing::Test {
   }
   void peer_says(std::string_view text) const { peer_sends(std::as_bytes(std::span{text})); }
   void peer_leaves() { theirs = detail::FileDescriptor{}; }
-  /// Puts frames on the peer's end.
+  /// Sends frames from the peer's end.
   void peer_puts(FrameKind kind, std::span<const std::byte> payload) {
     writer.put(kind, payload);
     EXPECT_TRUE(require(writer.step(theirs.get(), "test")));
@@ -162,7 +162,7 @@ TEST_F(FrameTest, RandomBytesAreOneErrorOrAFrame) {
   int frames = 0;
   for (int round = 0; round < 2000; ++round) {
     new_pair();
-    // A good frame, cut or prolonged, with up to three bytes changed.
+    // A valid frame, cut or extended, with up to three bytes changed.
     std::vector<std::byte> bytes(8 + random() % 64);
     for (std::byte& each : bytes) each = static_cast<std::byte>(random());
     const std::string_view header{"VBF1\x02\0", 6};

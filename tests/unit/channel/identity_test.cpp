@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: a channel says what it is and what became of it, the log tells of its life, and each
-//       operation has the id that the device knows it by.
+// Goal: a channel tells what it is and what happened to it, the log shows its life, and each
+//       operation has the id under which the device knows it.
 // Method: a scripted device, whose requests are compared.
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@ using namespace std::chrono_literals;
 
 class Identity : public ScriptedDevice {
  protected:
-  /// "RC queue pair 0x000040 on null0 port 1", of the one that was made last.
+  /// "RC queue pair 0x000040 on null0 port 1", for the one that was created last.
   [[nodiscard]] static std::string name_of(const Endpoint& endpoint) {
     return "RC queue pair " + number_of(endpoint) + " on null0 port 1";
   }
@@ -114,7 +114,7 @@ TEST_F(Identity, FailuresOfAScopeNameTheirOperations) {
   ASSERT_FALSE(outcome.has_value());
   const auto& failed = outcome.error().operations;
   ASSERT_EQ(failed.size(), 3u);
-  EXPECT_EQ(failed[0].id, WrId{script.sends.at(1).id});  // Told as soon as it was polled.
+  EXPECT_EQ(failed[0].id, WrId{script.sends.at(1).id});  // Reported as soon as it was polled.
   EXPECT_EQ(failed[1].id, ids[1]);
   EXPECT_EQ(failed[2].id, ids[0]);
 }
@@ -142,7 +142,7 @@ TEST_F(Identity, SequenceNumberIsTheOneChosenOrRandom) {
   EXPECT_EQ(channel.agreement().send_psn, chosen);
   EXPECT_TRUE(succeeds(channel.close()));
   EXPECT_EQ(require(std::move(channel).recycle()).endpoint().psn, chosen);
-  // Four of 24 bits that are alike by chance: once in 10^21.
+  // Four equal numbers of 24 bits by chance: once in 10^21.
   std::vector<PacketSequenceNumber> random;
   for (int i = 0; i < 4; ++i) random.push_back(prepare().endpoint().psn);
   EXPECT_FALSE(random[0] == random[1] && random[1] == random[2] && random[2] == random[3]);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: handles and channels may go in any order, and a channel that ended and was recycled knows
-//       nothing of its former life.
-// Method: a scripted device; each order in which the objects can go (AddressSanitizer looks on).
+// Goal: handles and channels may be destroyed in any order, and a channel that ended and was
+//       recycled keeps nothing of its former life.
+// Method: a scripted device; each order in which the objects can be destroyed, also under
+//         AddressSanitizer.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -40,7 +41,7 @@ TEST_F(Lifetime, RefusedHandleOutlivesItsChannel) {
 
 TEST_F(Lifetime, LastHandleThatWasWaitedForIsStaleAfterItsChannel) {
   auto received = channel().receive(buffer());
-  auto& receiving = received;  // Or clang would not let it be used again.
+  auto& receiving = received;  // Otherwise clang would not let it be used again.
   close_channel();
   EXPECT_TRUE(fails_with(receiving.wait().result, Errc::closed));  // Nothing is left of it now.
   EXPECT_TRUE(fails_with(receiving.wait().result, Errc::stale));
@@ -49,7 +50,7 @@ TEST_F(Lifetime, LastHandleThatWasWaitedForIsStaleAfterItsChannel) {
 
 TEST_F(Lifetime, HandleMovedFromIsStaleAfterItsChannel) {
   auto received = channel().receive(buffer());
-  auto& receiving = received;  // Or clang would not let it be used again.
+  auto& receiving = received;  // Otherwise clang would not let it be used again.
   auto moved = std::move(receiving);
   close_channel();
   EXPECT_TRUE(fails_with(moved.wait().result, Errc::closed));
@@ -100,8 +101,7 @@ TEST_F(Lifetime, ChannelMovesUnderItsScope) {
   EXPECT_EQ(moved->free_sends(), 2u);
 }
 
-// ---- Scopes in scopes
-// ----------------------------------------------------------------------------
+// ---- Scopes in scopes ---------------------------------------------------------------------------
 
 TEST_F(Lifetime, InnerScopeMayWaitForTheOuterOnesOperation) {
   Buffer memory = buffer();
@@ -119,7 +119,7 @@ TEST_F(Lifetime, InnerScopeMayWaitForTheOuterOnesOperation) {
 TEST_F(Lifetime, InnerScopeFinishesItsOwnAlsoWhenItWaitedForTheOuterOnes) {
   Buffer memory = buffer();
   const auto outcome = channel().scope([&](Scope& outer) {
-    // As many as the inner one has itself: the counts must not cancel out.
+    // As many as the inner scope has itself, because the counts must not cancel out.
     const auto outside = outer.post(Send{memory.gather()});
     const auto inner = channel().scope([&](Scope& scope) {
       static_cast<void>(scope.post(Send{memory.gather()}));
@@ -129,7 +129,7 @@ TEST_F(Lifetime, InnerScopeFinishesItsOwnAlsoWhenItWaitedForTheOuterOnes) {
       script.complete(script.sends[1].id);
     });
     EXPECT_TRUE(inner.has_value());
-    EXPECT_TRUE(script.completions.empty());  // It waited for its own.
+    EXPECT_TRUE(script.completions.empty());  // It waited for its own work.
     EXPECT_EQ(channel().free_sends(), 2u);
   });
   EXPECT_TRUE(outcome.has_value());
@@ -151,11 +151,10 @@ TEST_F(Lifetime, InnerScopesFailuresAreItsOwn) {
   EXPECT_EQ(outcome.error().operations[0].code, Errc::broken);
 }
 
-// ---- A second life
-// -------------------------------------------------------------------------------
+// ---- A second life ------------------------------------------------------------------------------
 
 TEST_F(Lifetime, RecycledChannelForgetsTheEventsOfItsQueuePair) {
-  // A channel does not show its queue pair: it is caught when it is made.
+  // A channel does not show its queue pair, so the test catches it when it is created.
   static ibv_qp* made = nullptr;
   close_channel();
   table.create_qp = [](ibv_pd* domain, ibv_qp_init_attr* init) {
@@ -171,7 +170,7 @@ TEST_F(Lifetime, RecycledChannelForgetsTheEventsOfItsQueuePair) {
   EXPECT_EQ(channel().cause()->code, Errc::device_failed);
   channel() = connect(require(std::move(channel()).recycle()));
   auto sending = channel().send(buffer());
-  script.empty_polls = 3;  // So that the wait looks at the events.
+  script.empty_polls = 3;  // Makes the wait look at the events.
   script.complete(script.sends.back().id);
   EXPECT_TRUE(succeeds(sending.wait().result));
   EXPECT_FALSE(channel().cause());
@@ -194,7 +193,7 @@ TEST_F(Lifetime, RecycledChannelForgetsTheCancel) {
   canceller.cancel();
   EXPECT_TRUE(fails_with(channel().send(buffer()).wait().result, Errc::broken));
   channel() = connect(require(std::move(channel()).recycle()));
-  source.request_stop();  // Of the former life.
+  source.request_stop();  // From the former life.
   auto sending = channel().send(buffer());
   script.empty_polls = 3;
   script.complete(script.sends.back().id);
@@ -211,7 +210,7 @@ TEST_F(Lifetime, RecycledChannelReportsFailuresAgain) {
       script.complete(script.sends.back().id, IBV_WC_REM_ACCESS_ERR);
     });
     ASSERT_FALSE(outcome.has_value());
-    ASSERT_EQ(outcome.error().operations.size(), 1u);  // Its own, none of the former lives'.
+    ASSERT_EQ(outcome.error().operations.size(), 1u);  // Its own failure, none of the former lives.
     EXPECT_EQ(outcome.error().operations[0].code, Errc::work_failed);
     channel() = connect(require(std::move(channel()).recycle()));
   }

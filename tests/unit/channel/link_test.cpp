@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: the end of a peer is seen, however it ends, and told from a goodbye; a child of ours does
-//       not hide our own.
+// Goal: the end of a peer is seen, however it ends, and is distinguished from a goodbye; a child of
+//       ours does not hide our own end.
 // Method: TCP connections on the loopback interface; processes that hold the other end.
 // Covers: channel/link.cpp, channel/private_descriptor.cpp
 #include "channel/link.hpp"
@@ -48,7 +48,8 @@ std::pair<PrivateDescriptor, PrivateDescriptor> connected() {
   return {*std::move(accepted), std::move(client)};
 }
 
-/// The next state of the link that is another, within `limit`; only its descriptor says when.
+/// Waits up to `limit` for a change of state and returns the new one. Only the descriptor tells
+/// when.
 LinkState next_state(Link& link, std::chrono::nanoseconds limit = kPatience) {
   const LinkState before = link.state();
   const auto deadline = Clock::now() + limit;
@@ -62,7 +63,7 @@ void say(const PrivateDescriptor& end, std::string_view text) {
             static_cast<ssize_t>(text.size()));
 }
 
-/// A process that does `play` and ends; killed if it does not.
+/// A process that runs `play` and ends; killed if it does not end.
 class Process {
  public:
   template <class Play>
@@ -86,7 +87,7 @@ class Process {
   pid_t pid_;
 };
 
-/// Two ends of a pipe for words between a process and its child.
+/// Two ends of a pipe for messages between a process and its child.
 struct Talk {
   int child = -1;
   int parent = -1;
@@ -123,7 +124,7 @@ TEST(Link, PeerThatSaysDoneIsLeavingAndThenFinished) {
   EXPECT_TRUE(peer.say_done());
   EXPECT_TRUE(peer.say_done());  // Says nothing more.
   EXPECT_EQ(next_state(link), LinkState::leaving);
-  // Still there: nothing to see until it goes.
+  // The peer is still there, so there is nothing to see until it goes.
   EXPECT_FALSE(detail::wait_until_ready(link.fd(), POLLIN, Clock::now()));
   EXPECT_TRUE(link.say_done());
   EXPECT_EQ(next_state(peer), LinkState::leaving);
@@ -208,7 +209,7 @@ TEST(Link, KillOfTheOtherProcessIsSeenWithinASecond) {
   Talk talk;
   Process peer{[&] {
     Talk::say(talk.child, 'r');
-    Talk::hear(talk.child);  // For ever: it is killed.
+    Talk::hear(talk.child);  // For ever, until it is killed.
   }};
   ::close(raw);
   ASSERT_EQ(Talk::hear(talk.parent), 'r');
@@ -231,7 +232,7 @@ TEST(Link, ChildDoesNotHideOurEnd) {
     Talk::hear(talk.child);
   }};
   ASSERT_EQ(Talk::hear(talk.parent), 'y');
-  EXPECT_EQ(link.look(), LinkState::open);  // That the child closed its copy says nothing to us.
+  EXPECT_EQ(link.look(), LinkState::open);  // The child closing its copy means nothing.
   peer = Link{};
   EXPECT_EQ(next_state(link), LinkState::lost);
 }
@@ -260,15 +261,15 @@ TEST(Link, NoticesAVanishedHost) {
 
 TEST(Link, PeerThatForgotTheConnectionIsLost) {
   auto [ours, theirs] = connected();
-  // A socket under repair says nothing when it is closed: as after a power cut.
+  // A socket under repair sends nothing when it is closed, as after a power cut.
   const int on = 1;
   if (setsockopt(theirs.get(), IPPROTO_TCP, TCP_REPAIR, &on, sizeof on) != 0)
     GTEST_SKIP() << "TCP_REPAIR is not permitted here";
   Link link{std::move(ours)};
-  const int soon = 1;  // The probes of Link begin later: too late for a test.
+  const int soon = 1;  // Link's own probes begin too late for a test.
   ASSERT_EQ(setsockopt(link.fd(), IPPROTO_TCP, TCP_KEEPIDLE, &soon, sizeof soon), 0);
   theirs.reset();
-  EXPECT_EQ(link.look(), LinkState::open);  // Nobody told us.
+  EXPECT_EQ(link.look(), LinkState::open);  // Nothing arrived.
   EXPECT_EQ(next_state(link), LinkState::lost);
 }
 
@@ -286,7 +287,7 @@ TEST(PrivateDescriptor, IsClosedInChildrenWhoeverForksAndWhenever) {
     const int number = kept.back().get();
     const pid_t child = fork();
     if (child == 0) {
-      // It may have been closed and opened as nothing else: the child opens nothing.
+      // The number cannot belong to another file, because the child opens nothing.
       const bool closed = fcntl(number, F_GETFD) == -1 && !kept.back();
       kept.clear();  // Closes nothing twice.
       _exit(closed ? 0 : 1);

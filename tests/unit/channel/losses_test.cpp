@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: nothing is lost in silence: posts that were refused, messages that nobody took, results
-//       that another call found, a channel that was moved from.
+// Goal: nothing is lost silently: posts that were refused, messages that nobody took, results that
+//       another call found, a channel that was moved from.
 // Method: a scripted device whose completions come when the test says.
 // Covers: channel/posting.cpp, channel/scope_error.cpp
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ class Losses : public ScriptedDevice {
     pollfd source{.fd = fd, .events = POLLIN, .revents = 0};
     return ::poll(&source, 1, 0) == 1;
   }
-  /// In the device's hands, and over.
+  /// Completes all sends that the device has.
   void complete_sends() { script.complete_all(script.sends); }
 };
 
@@ -75,7 +75,7 @@ TEST_F(Losses, RefusalsAreTheirOwnScopes) {
     const Operation mine = scope.post(Send{memory.gather()});
     const auto inner = channel().scope([&](Scope& nested) {
       static_cast<void>(nested.post(Send{memory.gather()}));
-      EXPECT_TRUE(fails_with(nested.wait(mine), Errc::would_block));  // Of the scope around it.
+      EXPECT_TRUE(fails_with(nested.wait(mine), Errc::would_block));  // Of the enclosing scope.
     });
     ASSERT_FALSE(inner.has_value());
     EXPECT_EQ(inner.error().operations.size(), 1u);
@@ -191,7 +191,7 @@ TEST_F(Losses, WhatABlockingCallFoundIsToldByFdAndPoll) {
   EXPECT_EQ(require(channel().poll()), 0u);
   EXPECT_FALSE(is_readable(fd));
   Buffer memory = buffer();
-  script.on_empty = [&] {  // The blocking call meets the other one's completion first.
+  script.on_empty = [&] {  // The blocking call finds the other completion first.
     script.on_empty = {};
     script.complete(script.receives[0].id, IBV_WC_SUCCESS, IBV_WC_RECV);
     script.complete(script.sends[0].id);
@@ -209,7 +209,7 @@ TEST_F(Losses, WhatWasFoundBeforeFdWasAskedForIsToldToo) {
   auto receiving = channel().receive(buffer());
   auto other = channel().receive(buffer());
   script.complete(script.receives[0].id, IBV_WC_SUCCESS, IBV_WC_RECV);
-  EXPECT_FALSE(other.ready());  // Has filed it.
+  EXPECT_FALSE(other.ready());  // This files it.
   EXPECT_TRUE(is_readable(require(channel().fd())));
   EXPECT_EQ(require(channel().poll()), 1u);
   EXPECT_TRUE(receiving.ready());

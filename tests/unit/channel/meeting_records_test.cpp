@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: each record of a meeting comes back as it was; whatever else comes is one error.
+// Goal: each record of a meeting is decoded unchanged; anything else is one error.
 // Method: round trips; every cut, every changed byte, random bytes from a printed seed.
 #include "channel/meeting_records.hpp"
 
@@ -36,7 +36,7 @@ TEST(MeetingRecords, GreetingTellsVersionAndProof) {
               asks);
   Bytes other = detail::encode(detail::Greeting{});
   other[4] = std::byte{3};
-  other.resize(other.size() + 40);  // What a later version says besides is its own business.
+  other.resize(other.size() + 40);  // A later version may add anything.
   const auto later = detail::decode_greeting(other, "test");
   ASSERT_TRUE(fails_with(later, Errc::malformed));
   EXPECT_STREQ(later.error().field, "version");
@@ -45,7 +45,7 @@ TEST(MeetingRecords, GreetingTellsVersionAndProof) {
 }
 
 TEST(MeetingRecords, GreetingIsAnEndpointOfAnotherVersionToTheFirst) {
-  // The first version read its peer's first frame with this.
+  // The first version read its peer's first frame with this function.
   const auto read = decode_endpoint(detail::encode(detail::Greeting{}));
   ASSERT_TRUE(fails_with(read, Errc::malformed));
   EXPECT_STREQ(read.error().field, "version");
@@ -104,7 +104,7 @@ TEST(MeetingRecords, RefusalSaysWhyInPrint) {
   EXPECT_STREQ(told.operation, "dial");
   EXPECT_STREQ(told.field, "refused by the peer");
   EXPECT_EQ(told.text_view(), "a name that is longer t");
-  // What has no number of its own says only that it is over.
+  // A code without a wire number only says that the connection is over.
   EXPECT_EQ(detail::decode_refusal(detail::encode_refusal({.code = Errc::driver}), "dial"),
             Errc::closed);
   const Bytes rude{std::byte{1}, std::byte{0x1b}, std::byte{'['}, std::byte{0xff}};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: a channel that goes from thread to thread in order is left alone; two that are inside of it
-//       at once are found, in checked builds.
-// Method: a scripted device, from whose poll another thread is let in.
+// Goal: in checked builds, a channel that moves from thread to thread in order is accepted, and two
+//       threads inside it at once are detected.
+// Method: a scripted device, whose poll lets in another thread.
 #include <gtest/gtest.h>
 
 #include <thread>

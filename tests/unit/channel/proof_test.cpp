@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: a deadline gives memory back only when the device has stopped; each step of stopping it
-//       that fails is followed by a stronger one, and if none works the memory is never given back.
+// Goal: a deadline returns memory only when the device has stopped; each step of stopping it that
+//       fails is followed by a stronger one, and if none works the memory is never returned.
 // Method: a scripted device refuses one step after the other.
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ constexpr const char* kNotStopped = "the device cannot be stopped";
 
 class Proof : public ScriptedDevice {
  protected:
-  /// A deadline passes; the buffer came back, and so many tries to destroy were needed.
+  /// Lets a deadline pass. The buffer must come back after one attempt to destroy the queue pair.
   void expect_proof_by_destroying(std::size_t errors) {
     auto [memory, result] = channel().receive(buffer()).wait(0ms);
     EXPECT_TRUE(fails_with(result, Errc::timed_out));
@@ -29,8 +29,7 @@ class Proof : public ScriptedDevice {
   }
 };
 
-// ---- (1) and (2): the error state, and a marker behind everything
-// --------------------------------
+// ---- (1) and (2): the error state, and a marker behind everything -------------------------------
 
 TEST_F(Proof, DeadlineMovesToErrorAndWaitsForAMarkerInEachQueue) {
   open_channel();
@@ -50,7 +49,7 @@ TEST_F(Proof, DeadlineMovesToErrorAndWaitsForAMarkerInEachQueue) {
   EXPECT_EQ(channel().cause()->code, Errc::timed_out);
 }
 
-/// As rxe does.
+/// Like rxe.
 TEST_F(Proof, DeviceThatLooksForReceivesOnlyAtTheTransitionGivesTheMarkerBack) {
   open_channel({.flush_timeout = 10s});
   script.flushes_at_the_transition = true;
@@ -62,7 +61,7 @@ TEST_F(Proof, DeviceThatLooksForReceivesOnlyAtTheTransitionGivesTheMarkerBack) {
 TEST_F(Proof, TheWaitEndsOnlyWhenBothMarkersAreBack) {
   open_channel();
   script.flushes = false;
-  // Each comes after an empty poll more; the receive's last.
+  // Each comes after one more empty poll; the receive comes last.
   std::size_t empty = 0;
   script.on_empty = [&] {
     if (script.state != IBV_QPS_ERR) return;
@@ -109,8 +108,7 @@ TEST_F(Proof, MarkersFitWhenTheQueuesAreFull) {
   EXPECT_LE(3u, channel().limits().max_receive_requests);
 }
 
-// ---- (3): the queue pair is destroyed
-// ------------------------------------------------------------
+// ---- (3): the queue pair is destroyed -----------------------------------------------------------
 
 TEST_F(Proof, RefusedErrorStateDestroys) {
   open_channel();
@@ -167,7 +165,7 @@ TEST_F(Proof, ReceivesBeforeTheConnectionAreProvenByDestroying) {
   EXPECT_TRUE(memory);
   EXPECT_EQ(script.errors, 0u);
   EXPECT_EQ(script.destroys, 1u);
-  // There is no queue pair any more that could be connected.
+  // There is no queue pair left that could be connected.
   const Endpoint self = prepared.endpoint();
   EXPECT_TRUE(fails_with(std::move(prepared).connect(self), Errc::timed_out));
 }
@@ -177,8 +175,8 @@ TEST_F(Proof, WhatIsInTheQueueBeforeTheQueuePairGoesHasSucceeded) {
   std::vector<Pending<Buffer>> sending;
   for (int i = 0; i < 40; ++i) sending.push_back(channel().send(buffer()));
   auto receiving = channel().receive(buffer());
-  // Between the last poll of the wait and the end, all sends complete; some devices take the
-  // completions of a queue pair away with it.
+  // All sends complete between the last poll of the wait and the end. Some devices remove the
+  // completions of a queue pair together with it.
   script.error_refusal = EIO;
   script.on_empty = [&, empty = 0]() mutable {
     if (++empty == 2) script.complete_all(script.sends);
@@ -204,8 +202,7 @@ TEST_F(Proof, ChannelWhoseQueuePairWasDestroyedCanBeRecycled) {
   }
 }
 
-// ---- Nothing works
-// -------------------------------------------------------------------------------
+// ---- Nothing works ------------------------------------------------------------------------------
 
 class NoProof : public Proof {
  protected:
@@ -255,7 +252,7 @@ TEST_F(NoProof, BuffersOfDroppedHandlesAreKeptToo) {
     EXPECT_EQ(quarantined_buffers(), 5u);
     EXPECT_EQ(live(), before);
     close_channel();
-    EXPECT_EQ(live(), before);  // A device that is not sure keeps its queue pair as well.
+    EXPECT_EQ(live(), before);  // A device that is not sure also keeps its queue pair.
   });
 }
 

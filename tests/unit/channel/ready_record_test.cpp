@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: a ready record confirms exactly the connection that it was written for.
-// Method: a good record; each byte of it changed, each length; records of other connections.
+// Goal: a ready record confirms exactly the connection for which it was written.
+// Method: a valid record; each byte of it changed, each length; records of other connections.
 #include "channel/ready_record.hpp"
 
 #include <gtest/gtest.h>
@@ -41,7 +41,7 @@ TEST(ReadyRecord, OfAnotherConnectionIsIncompatible) {
       detail::check_ready(detail::encode_ready(kLeft + 1, kRight), kRight, kLeft);
   ASSERT_TRUE(fails_with(other_peer, Errc::incompatible));
   EXPECT_STREQ(other_peer.error().field, "nonce");
-  // The peer took an endpoint of ours from before a recycle().
+  // The peer used an endpoint of ours from before a recycle().
   const auto former = detail::check_ready(detail::encode_ready(kLeft, kRight + 1), kRight, kLeft);
   ASSERT_TRUE(fails_with(former, Errc::incompatible));
   EXPECT_STREQ(former.error().field, "seen nonce");

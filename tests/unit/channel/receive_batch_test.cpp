@@ -62,7 +62,7 @@ TEST_F(ReceiveBatch, MayFollowAnother) {
     std::array<Operation, kReceives> handles;
     scope.post(std::span{all}.first(1), handles);
     scope.post(std::span{all}.subspan(1),
-               std::span{handles}.subspan(1));  // The requests' links are whole.
+               std::span{handles}.subspan(1));  // The requests are linked correctly.
     EXPECT_EQ(script.receive_calls, 2u);
     ASSERT_EQ(script.receives.size(), kReceives);
     script.complete_all(script.receives);
@@ -153,7 +153,7 @@ TEST_F(ReceiveBatch, ScopeCountsWhatTheDeviceTook) {
   const auto all = receives(memory);
   script.receive_refusal = ENOMEM;
   script.accepted_receives = 1;
-  const auto outcome = channel().manual_scope([&](Scope& scope) {  // It would tell of one more.
+  const auto outcome = channel().manual_scope([&](Scope& scope) {  // A scope would report one more.
     std::array<Operation, 3> handles;
     scope.post(all, handles);
     script.complete_all(script.receives);

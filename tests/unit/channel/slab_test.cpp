@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: slots are found by their ids, runs of them do not overlap, and come back as they were.
+// Goal: slots are found by their ids, runs do not overlap, and returned runs are as before.
 #include <gtest/gtest.h>
 
 #include <vector>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: "host:port" means one thing or is refused, and looking it up is bounded.
-// Method: good and bad texts; numeric addresses, a name of this machine, one that cannot exist.
+// Goal: "host:port" has one meaning or is refused, and resolving it is bounded.
+// Method: valid and invalid texts; numeric addresses, a name of this machine, one that cannot
+//         exist.
 #include "channel/socket_address.hpp"
 
 #include <gtest/gtest.h>
@@ -88,7 +89,7 @@ TEST(SocketAddress, OfThisMachineHasAName) {
 }
 
 TEST(SocketAddress, OfNobodyIsNotFound) {
-  // A label of more than 63 characters: no server is asked.
+  // A label of more than 63 characters, so that no server is queried.
   const std::string host = std::string(70, 'x') + ".invalid";
   const auto found = detail::resolve({.host = host, .port = 7}, call());
   ASSERT_TRUE(fails_with(found, Errc::not_found));

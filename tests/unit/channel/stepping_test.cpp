@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: what a channel does by itself it does in steps that never wait, each at the time that
+// Goal: a channel does its background work in steps that never wait, each at the time that
 //       next_deadline() names: keepalives, the wait for news of a failure, the close, the flush.
 // Method: a scripted device, a clock that the test moves, and the other end of the link.
 // Covers: channel/stepping.cpp, channel/keepalive.cpp, channel/leave.cpp
@@ -28,7 +28,7 @@ class Stepping : public ScriptedDevice {
   static constexpr auto kInterval = 10s;
   static constexpr auto kNever = Clock::time_point::max();
 
-  /// Connected to itself.
+  /// Connects to itself.
   void make(const ChannelOptions& options = {}) {
     static_cast<void>(prepare());  // Opens the device.
     script = {};
@@ -43,7 +43,7 @@ class Stepping : public ScriptedDevice {
     state->interrupt->admit();
     state->begin_keepalive(start);
   }
-  /// And a link, whose other end is the test's.
+  /// Adds a link, whose other end belongs to the test.
   void make_with_link() {
     make();
     int ends[2];
@@ -57,7 +57,7 @@ class Stepping : public ScriptedDevice {
     ScriptedDevice::TearDown();
   }
 
-  /// Takes what results there are, so that nothing keeps the state.
+  /// Takes all results, so that nothing keeps the state.
   void give_back() {
     state->expire({.code = Errc::cancelled, .operation = "test"});
     for (detail::Slot& slot : state->run)
@@ -73,7 +73,7 @@ class Stepping : public ScriptedDevice {
   [[nodiscard]] Ticket receive() const {
     return state->post(Receive{}, {SlotState::flying, std::source_location::current()});
   }
-  /// What was posted last ends so, and is filed.
+  /// Completes the latest post with this status, and files it.
   void complete_last(ibv_wc_status status = IBV_WC_SUCCESS) {
     script.complete(script.sends.back().id, status);
     ASSERT_EQ(state->core->drain(), 1);
@@ -81,7 +81,7 @@ class Stepping : public ScriptedDevice {
   void take(const Ticket& ticket) const {
     EXPECT_TRUE(state->await(*ticket.slot, ticket.id, 0s, detail::Memory::owned));
   }
-  /// What the device gives back at the end is filed, and the end goes on.
+  /// Files what the device returns at the end, and finishes the end.
   void expect_end(Errc cause) {
     ASSERT_TRUE(state->cause);
     EXPECT_EQ(state->cause->code, cause);
@@ -141,7 +141,7 @@ TEST_F(KeepaliveSteps, TakeNoPlaceOfTheUsersAndAreNoResult) {
   EXPECT_FALSE(first.refused());
   EXPECT_FALSE(second.refused());
   EXPECT_TRUE(send().refused());
-  EXPECT_GE(state->limits.max_send_requests, 4u);  // With the marker.
+  EXPECT_GE(state->limits.max_send_requests, 4u);  // Including the marker.
   script.complete(script.sends[0].id);
   ASSERT_EQ(state->core->drain(), 1);
   EXPECT_EQ(state->watched.filed, 0u);
@@ -344,7 +344,7 @@ TEST_F(CloseSteps, EndsAtItsDeadlineAndSaysWhatItWaitedFor) {
   make_with_link();
   state->start_close(start + 1h);
   EXPECT_EQ(state->next_deadline(), start + 1h);
-  state->start_close(start + 2h);  // Again: only that is new.
+  state->start_close(start + 2h);  // Again, with a new deadline.
   EXPECT_EQ(state->next_deadline(), start + 2h);
   EXPECT_FALSE(state->step(start + 2h - 1ns));
   EXPECT_TRUE(state->step(start + 2h));
@@ -384,7 +384,7 @@ TEST_F(CloseSteps, FlushHasADeadlineOfItsOwn) {
   EXPECT_TRUE(state->ending.destroyed);
 }
 
-// ---- The faces ----------------------------------------------------------------------------------
+// ---- The public interface -----------------------------------------------------------------------
 
 using StartClose = ScriptedDevice;
 
@@ -423,7 +423,7 @@ TEST_F(StartClose, TimerMakesFdReadableAtTheDeadline) {
   channel().start_close(1ms);
   pollfd entry{.fd = fd, .events = POLLIN, .revents = 0};
   ASSERT_EQ(poll(&entry, 1, 30'000), 1);
-  EXPECT_EQ(require(channel().poll()), 1u);  // The send was given back.
+  EXPECT_EQ(require(channel().poll()), 1u);  // The send was flushed.
   EXPECT_TRUE(fails_with(channel().poll(), Errc::closed));
   const auto late = channel().close();
   ASSERT_TRUE(fails_with(late, Errc::timed_out));

@@ -38,13 +38,13 @@ detail::PrivateDescriptor listener() {
 std::uint16_t port_of(const detail::PrivateDescriptor& fd) {
   return require(detail::local_address(fd.get(), "test")).port();
 }
-/// Of a listener that is gone: nobody else is likely to have taken it since.
+/// The port of a listener that is gone; probably nobody has taken it since.
 std::uint16_t free_port() { return port_of(listener()); }
 
 TEST(Tcp, ConnectsAndAccepts) {
   const auto server = listener();
   const auto client = require(detail::connect_to_any(loopback(port_of(server)), call()));
-  // A client of this host that has connected is there.
+  // A client of this host that has connected is there at once.
   const auto accepted = *require(detail::try_accept(server.get(), "test"));
   for (const int fd : {client.get(), accepted.get(), server.get()}) {
     EXPECT_TRUE(fcntl(fd, F_GETFL) & O_NONBLOCK);
@@ -71,7 +71,7 @@ TEST(Tcp, KeepsTryingUntilSomebodyListens) {
   const std::uint16_t port = free_port();
   auto dialing = std::async(std::launch::async,
                             [&] { return detail::connect_to_any(loopback(port), call()); });
-  // So long that the first attempts are refused.
+  // Long enough for the first attempts to be refused.
   ASSERT_EQ(dialing.wait_for(30ms), std::future_status::timeout);
   const auto late = require(detail::listen_on_any(loopback(port), 4, call()));
   EXPECT_TRUE(succeeds(dialing.get()));
@@ -91,7 +91,7 @@ TEST(Tcp, AddressInUseIsBusy) {
 }
 
 TEST(Tcp, DoesNotTalkToItself) {
-  // A socket bound to the port that it dials connects to itself, where nobody listens.
+  // A socket that is bound to the port that it dials connects to itself if nobody listens there.
   const auto address = loopback(free_port());
   detail::PrivateDescriptor self{socket(AF_INET, SOCK_STREAM, 0)};
   ASSERT_EQ(bind(self.get(), address[0].get(), address[0].size), 0);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: timers come due in the order of their times, however often they were set, removed or
+// Goal: timers become due in the order of their times, however often they were set, removed or
 //       destroyed.
-// Method: random operations beside a sorted list that does the same slowly.
+// Method: random operations, compared with a sorted list that does the same slowly.
 #include "channel/timer_heap.hpp"
 
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: a handle on borrowed memory is an operation like any other: told once, refused, dropped,
-//       and never given back while the device may still use the memory.
-// Method: a scripted device; AddressSanitizer looks on.
+// Goal: a handle on borrowed memory is an operation like any other: reported once, refused,
+//       dropped, and never returned while the device may still use the memory.
+// Method: a scripted device, also under AddressSanitizer.
 #include "verbatim/channel/unsafe.hpp"
 
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ class UnsafeChannel : public ScriptedDevice {
   [[nodiscard]] unsafe::PendingWork send() {
     return unsafe::post(channel(), Send{memory->gather(0, 8)});
   }
-  /// Each into a part of its own.
+  /// Each into a separate part.
   [[nodiscard]] unsafe::PendingWork receive() {
     received_ += 8;
     return unsafe::post(channel(), Receive{memory->scatter(received_, 8)});
@@ -43,7 +43,7 @@ class UnsafeChannel : public ScriptedDevice {
 
 TEST_F(UnsafeChannel, TellsItsResultOnce) {
   auto sent = send();
-  auto& sending = sent;  // Or clang would not let it be used again.
+  auto& sending = sent;  // Otherwise clang would not let it be used again.
   ASSERT_EQ(script.sends.size(), 1u);
   EXPECT_EQ(script.sends[0].flags, unsigned{IBV_SEND_SIGNALED});
   EXPECT_TRUE(sending.posted());

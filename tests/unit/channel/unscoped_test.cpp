@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: detached work of no scope gives its slot back by itself, and keeps nobody from ending.
+// Goal: detached work outside any scope frees its slot by itself, and never delays an end.
 #include <gtest/gtest.h>
 
 #include <cerrno>
@@ -76,7 +76,7 @@ TEST_F(Unscoped, FailureEndsTheChannelAndIsKeptForNoScope) {
   EXPECT_EQ(state().unscoped.detached, 0u);
 }
 
-/// Its bytes were copied: a device that cannot be stopped does no harm to anybody's memory.
+/// Its bytes were copied, so a device that cannot be stopped harms no memory.
 TEST_F(Unscoped, WorkBorrowsNothing) {
   in_child([&] {
     open();

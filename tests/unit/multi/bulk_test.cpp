@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Goal: a bulk call whose completions are there allocates nothing and reads no clock; it survives a
-//       device without room, and tells nothing of scopes that were there before.
+//       device without room, and reports nothing of earlier scopes.
 // Method: this program counts operator new and reads of the clock; the null device completes sends
-//         inside of the post, a scripted one when it is told.
+//         inside the post, a scripted one when the test says so.
 // Covers: multi/bulk.cpp
 #include <gtest/gtest.h>
 
@@ -46,7 +46,7 @@ struct World {
 
 class BulkCost : public NullDevice {
  protected:
-  /// What 100 rounds cost when a few have been before.
+  /// Checks that 100 rounds cost nothing after the first few.
   template <class Round>
   static void costs_nothing(Round round) {
     for (int i = 0; i < 3; ++i) round();
@@ -93,7 +93,7 @@ TEST_F(BulkCost, ScopeOverPeersAllocatesNothing) {
   });
 }
 
-// ---- A device that does what it is told ---------------------------------------------------------
+// ---- A scripted device --------------------------------------------------------------------------
 
 class BulkScripted : public ScriptedDevice {};
 
@@ -103,7 +103,7 @@ TEST_F(BulkScripted, DeviceWithoutRoomIsTriedAgain) {
   script.send_refusal = ENOMEM;
   script.on_empty = [&] {
     script.send_refusal = 0;
-    script.complete_all(script.sends);  // What is told twice is told of nobody.
+    script.complete_all(script.sends);  // A second completion of a request is ignored.
   };
   EXPECT_TRUE(world.multi.multicast(world.peers, Send{world.buffer.gather()}).has_value());
   EXPECT_EQ(script.sends.size(), 2u);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Goal: a forked child cannot use, and cannot break, the device of its parent.
-// Method: fork with every kind of object alive; the child calls and destroys, the parent goes on.
+// Method: fork with every kind of object alive; the child calls and destroys, the parent continues.
 #include "provider/fork_guard.hpp"
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@
 namespace verbatim::test {
 namespace {
 
-/// One of everything.
+/// One of each kind of object.
 struct Everything {
   explicit Everything(const Context& opened)
       : context(opened),
@@ -56,7 +56,7 @@ class ForkGuardTest : public NullDevice {
     all.reset();
     NullDevice::TearDown();
   }
-  /// The parent's objects do what they did before.
+  /// The parent's objects still work.
   void expect_working() {
     ASSERT_TRUE(succeeds(unsafe::post(all->queue_pair, send_immediate(1), WrId{7})));
     std::array<Completion, 2> completions;
@@ -160,7 +160,7 @@ TEST_F(ForkGuardTest, DestructorsInTheChildTouchNothing) {
       return 0;
     };
     all.reset();
-    // The list of devices is mere memory, and the child has its own copy.
+    // The list of devices is only memory, and the child has its own copy.
     EXPECT_EQ(live(), before - 1) << "the child destroyed what belongs to its parent";
   });
   EXPECT_EQ(live(), before);

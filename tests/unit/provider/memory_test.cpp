@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: pages for a device are aligned, zeroed and never seen by a forked child; huge ones only
-//       where they were asked for and exist.
-// Method: allocate, look at what the kernel says about the mapping, and fork.
+// Goal: pages for a device are aligned, zeroed and never seen by a forked child; they are huge only
+//       if that was requested and they exist.
+// Method: allocate, read what the kernel reports about the mapping, and fork.
 #include "provider/memory.hpp"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The null provider itself, through its table: what other tests rely on.
+// The null provider itself, through its table: the properties that other tests rely on.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: the software device is found where nothing else is, can be hidden, and never hides itself.
+// Goal: the software device is found if nothing else is, can be hidden, and never hides itself.
 // Method: fresh processes without libibverbs, and the environment that a user would set.
 #include <gtest/gtest.h>
 
@@ -76,7 +76,8 @@ TEST(SoftProvider, HasEitherLinkLayer) {
 }
 
 TEST(SoftProvider, NamesTheFaultThatItDoesNotUnderstand) {
-  // Read when a process starts, so before the fresh one does; here it is too late to matter.
+  // Read when a process starts, so it is set before the fresh one starts. In this process it has no
+  // effect any more.
   setenv("VERBATIM_SOFT_FAULTS", "drop@3;nonsense@x", 1);
   in_fresh_process(kNoLibrary, [] {
     unsetenv("VERBATIM_SOFT");
@@ -91,7 +92,7 @@ TEST(SoftProvider, NamesTheFaultThatItDoesNotUnderstand) {
 TEST(SoftProvider, NamesTheDirectoryThatItRefuses) {
   in_fresh_process(kNoLibrary, [] {
     unsetenv("VERBATIM_SOFT");
-    setenv("VERBATIM_SOFT_DIR", "/proc", 1);  // Not ours to use: open to others.
+    setenv("VERBATIM_SOFT_DIR", "/proc", 1);  // Open to others, so not usable.
     const auto context = open_device("soft0");
     ASSERT_FALSE(context.has_value());
     EXPECT_EQ(context.error(), Errc::permission_denied);

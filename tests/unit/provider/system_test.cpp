@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Goal: a program runs wherever it is started: without libibverbs, with an old one, with any. What
-//       is not there says so when it is asked for, in one clear error.
+//       is missing fails when it is used, with one clear error.
 // Method: new processes that load no library, the machine's own, or a fake one with the null
 //         provider's devices.
 #include "verbatim/provider/system.hpp"
@@ -34,9 +34,9 @@
 namespace verbatim::test {
 namespace {
 
-// A function called through a pointer of another type is undefined, however alike the two look:
-// __be64 is `unsigned long long`, std::uint64_t is `unsigned long`. dlvsym() hides it from the
-// compiler; here the declarations are held against the table.
+// Calling a function through a pointer of another type is undefined, however similar the two look:
+// __be64 is `unsigned long long`, std::uint64_t is `unsigned long`. dlvsym() hides this from the
+// compiler, so here the declarations are compared with the table.
 template <auto Slot, class Exported>
 constexpr bool kFits =
     std::same_as<std::remove_reference_t<decltype(std::declval<Provider>().*Slot)>, Exported>;
@@ -125,7 +125,7 @@ TEST(WithoutLibibverbs, EveryVerbIsThereAndFailsWithEopnotsupp) {
 
 TEST(WithMachinesLibibverbs, ListingDevicesWorks) {
   in_fresh_process("libibverbs.so.1", [] {
-    if (system_provider().unavailable() != nullptr) return;  // None here: tested above.
+    if (system_provider().unavailable() != nullptr) return;  // Not installed: tested above.
     const auto devices = list_devices();
     ASSERT_TRUE(succeeds(devices));
     for (const Device& device : *devices) EXPECT_FALSE(device.name().empty());
@@ -140,7 +140,7 @@ TEST(WithMachinesLibibverbs, AnUnknownNameIsNamed) {
   });
 }
 
-// A verb is missing where a table does not have it: the defaults of the structure.
+// A verb that a table does not have is missing: the defaults of the structure.
 TEST(MissingVerb, FailsByTheConventionOfEachVerb) {
   const Provider table{};
   errno = 0;
@@ -148,14 +148,14 @@ TEST(MissingVerb, FailsByTheConventionOfEachVerb) {
   EXPECT_EQ(errno, EOPNOTSUPP);
   EXPECT_EQ(table.destroy_qp(nullptr), EOPNOTSUPP);
   EXPECT_EQ(table.alloc_memory(nullptr, 1, HugePages::off), nullptr);
-  table.ack_async_event(nullptr);  // Has nothing to say.
+  table.ack_async_event(nullptr);  // Returns nothing.
   EXPECT_EQ(table.unavailable(), nullptr);
   EXPECT_EQ(table.transport(nullptr), Transport::hardware);
   EXPECT_EQ(table.fabric_id(nullptr), 0u);
   EXPECT_EQ(table.query_qp_data_in_order(nullptr, IBV_WR_RDMA_WRITE, 0), 0);
 }
 
-// ---- A library of which all is known
+// ---- A library that is fully known --------------------------------------------------------------
 
 template <class Body>
 void with_fake(Body body) {
@@ -187,7 +187,7 @@ TEST(WithFakeLibibverbs, AQueuePairConnects) {
     const Endpoint self = prepared.endpoint();
     const QueuePair connected = require(std::move(prepared).connect(self));
     EXPECT_EQ(require(connected.query_state()), QueuePairState::ready_to_send);
-    EXPECT_FALSE(connected.writes_in_order());  // The library does not have the call.
+    EXPECT_FALSE(connected.writes_in_order());  // The library lacks the call.
   });
 }
 
@@ -254,7 +254,7 @@ TEST(OpenDevice, EnvironmentNamesTheDefault) {
     verbatim_null_knobs().device_count = 3;
     setenv("VERBATIM_DEVICE", "null1", 1);
     EXPECT_EQ(require(open_device()).name(), "null1");
-    EXPECT_EQ(require(open_device("null2")).name(), "null2");  // What the caller says wins.
+    EXPECT_EQ(require(open_device("null2")).name(), "null2");  // The caller's choice wins.
     setenv("VERBATIM_DEVICE", "null9", 1);
     const auto missing = open_device();
     ASSERT_TRUE(fails_with(missing, Errc::not_found));
@@ -318,7 +318,7 @@ TEST(OpenDevice, ThatFailsSaysWhy) {
   });
 }
 
-std::string device_path;  // Where the kernel is said to describe the device.
+std::string device_path;  // Where the kernel seems to describe the device.
 
 ibv_device** list_with_path(int* count) {
   ibv_device** const list = verbatim_null_provider()->get_device_list(count);
@@ -331,7 +331,7 @@ TEST(OpenDevice, RefusesAnotherTransport) {
     const FakeRoot root;
     device_path = root.path();
     fake_table().get_device_list = &list_with_path;
-    // A device without a parent on a bus is the kernel's invention.
+    // A device without a parent on a bus is created by the kernel.
     EXPECT_EQ(require(open_device("null0")).transport(), Transport::kernel_software);
     const auto refused = open_device({.name = "null0", .require = Transport::hardware});
     EXPECT_TRUE(fails_naming(refused, Errc::unsupported, "transport",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: a pool's buffers are its own parts of one registration; each comes home once, whoever drops
-//       it and when, also after the pool.
+// Goal: the buffers of a pool are separate parts of one registration; each comes home once, whoever
+//       drops it and when, even after the pool is gone.
 // Method: the null provider, which fails a test that leaves a registration or memory behind.
 #include "verbatim/reactor/pool.hpp"
 
@@ -64,7 +64,7 @@ TEST_F(PoolTest, TakesADroppedOneAgain) {
   second = std::make_unique<Buffer>(pool.try_take());
   EXPECT_EQ(second->bytes().data(), where);
   second.reset();
-  first = pool.try_take();  // What it replaces comes home, too.
+  first = pool.try_take();  // The replaced buffer comes home, too.
   EXPECT_EQ(pool.free(), 1u);
 }
 
@@ -117,7 +117,7 @@ TEST_F(PoolTest, BuffersThatOtherThreadsDropComeHome) {
     std::vector<std::jthread> threads;
     for (auto& share : shares)
       threads.emplace_back([mine = std::move(share)]() mutable { mine.clear(); });
-    // Meanwhile: whatever is there is nobody else's.
+    // Meanwhile, a buffer that is there belongs to nobody else.
     for (int look = 0; look < 20; ++look)
       if (Buffer buffer = pool.try_take()) std::memset(buffer.bytes().data(), look, 64);
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: memory is registered once while the same owner has it, and never taken for another's.
-// Method: the null provider, whose objects are counted: each registration is one.
+// Goal: memory is registered once while the same owner has it, and is never mistaken for another's.
+// Method: the null provider, which counts objects: each registration is one.
 #include "verbatim/reactor/region_cache.hpp"
 
 #include <gtest/gtest.h>
@@ -49,7 +49,7 @@ TEST_F(RegionCacheTest, RegistersOnceForAnyPointerOfTheSameOwner) {
   auto one = require(cache.find(first));
   auto other = require(cache.find(second));
   EXPECT_EQ(one.get(), other.get());
-  // Read-only is less than what there is.
+  // Read-only needs less than what is registered.
   EXPECT_TRUE(cache.find(std::shared_ptr<const Bytes>{first}));
   EXPECT_EQ(registered(), 1u);
   EXPECT_EQ(cache.entries(), 1u);
@@ -70,7 +70,7 @@ TEST_F(RegionCacheTest, PartsOfOneOwnerAreEachTheirOwn) {
     EXPECT_TRUE(cache.find(second));
   }
   EXPECT_EQ(registered(), 2u);
-  // At the same address, and longer: anew.
+  // The same address but longer: registered again.
   auto whole = require(cache.find(both));
   EXPECT_EQ(OwnerTraits<Registered<Both>>::bytes(whole).size(), sizeof(Both));
   EXPECT_EQ(registered(), 3u);
@@ -88,7 +88,7 @@ TEST_F(RegionCacheTest, AddressOfAFormerOwnerIsNoHit) {
   EXPECT_EQ(registered(), 2u);
   EXPECT_EQ(gone(), 1u);  // The former owner's.
   EXPECT_EQ(cache.entries(), 1u);
-  // Both at once, too: the address alone says nothing.
+  // Both at once, too: the address alone is not enough.
   const auto beside = owner();
   EXPECT_TRUE(cache.find(beside));
   EXPECT_TRUE(cache.find(next));
@@ -106,7 +106,7 @@ TEST_F(RegionCacheTest, ContainerThatHasMovedItsElementsIsRegisteredAnew) {
   EXPECT_EQ(cache.entries(), 1u);
   EXPECT_EQ(cache.bytes(), 100'000u);
   EXPECT_EQ(OwnerTraits<Registered<Bytes>>::bytes(after).data(), bytes->data());
-  // What was found before is not to be used any more.
+  // What was found before must not be used any more.
   const ThrowingContracts contracts;
   const auto where = std::source_location::current();
   EXPECT_THROW(OwnerTraits<Registered<Bytes>>::gather(before, {}, where), ContractViolation);
@@ -140,14 +140,14 @@ TEST_F(RegionCacheTest, LetsGoWhatWasNotAskedForLongest) {
   EXPECT_EQ(registered(), 4u);
   EXPECT_TRUE(cache.find(all[1]));  // 0 goes.
   EXPECT_EQ(registered(), 5u);
-  // And by bytes: 900 leave room for one of the others.
+  // And by bytes: 900 bytes leave room for one of the others.
   const auto large = memory(900);
   EXPECT_TRUE(cache.find(large));
   EXPECT_EQ(cache.entries(), 2u);
   EXPECT_EQ(cache.bytes(), 1000u);
   EXPECT_TRUE(cache.find(all[1]));
   EXPECT_EQ(registered(), 6u);
-  // What is larger than the cache is registered, and not kept.
+  // An object that is larger than the cache is registered, but not kept.
   {
     auto too_large = require(cache.find(memory(1001)));
     EXPECT_EQ(cache.bytes(), 1000u);
@@ -165,7 +165,7 @@ TEST_F(RegionCacheTest, OwnerKeepsMemoryAndRegistrationLongerThanTheCache) {
       auto bytes = memory();
       alive = bytes;
       kept = require(cache.find(std::move(bytes)));
-      EXPECT_TRUE(cache.find(memory()));  // It is let go.
+      EXPECT_TRUE(cache.find(memory()));  // The entry is dropped.
       cache.clear();
     }
     EXPECT_EQ(gone(), 1u);

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: dropped buffers are posted 16 at a doorbell, and none is withheld for ever; a queue pair
-// goes
-//       when the device says that it has taken its last receive; what it took along is posted anew,
-//       and only when nobody can have it any more.
-// Method: the null device, whose completions of receives are made up here.
+// Goal: dropped buffers are posted 16 per doorbell, and none is withheld for ever; a queue pair is
+//       destroyed when the device reports that it has taken its last receive; receives that it took
+//       along are posted again, but only when no queue pair can still hold them.
+// Method: the null device, for which the test makes up the completions of receives.
 // Covers: channel/shared_receives.cpp
 #include <gtest/gtest.h>
 
@@ -22,14 +21,14 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// What the device was given, and what it tells.
+/// What the device got, and what it reports.
 struct Wire {
   std::vector<std::uint64_t> posted;     ///< Ids, in their order.
   std::vector<std::size_t> doorbells{};  ///< How many with each.
   std::deque<ibv_wc> completions{};
   std::vector<ibv_qp*> queue_pairs{};
   std::vector<ibv_qp*> holders{};  ///< Of each that was posted to a queue pair alone.
-  ibv_qp* stopped = nullptr;       ///< It gives back what it has.
+  ibv_qp* stopped = nullptr;       ///< It flushes what it has.
   void flush(std::size_t number) {
     ibv_wc wc{};
     wc.wr_id = posted.at(number);
@@ -84,7 +83,7 @@ class SharedReceivesOfADevice : public NullDevice {
         *domain, {.receives = SharedReceiveOptions{.bytes = 64, .count = kCount}})));
   }
   void TearDown() override {
-    reactor->poll();  // Channels that were left to it come to their end.
+    reactor->poll();  // Channels that were left to it end here.
     reactor.reset();
     domain.reset();
     NullDevice::TearDown();
@@ -96,7 +95,7 @@ class SharedReceivesOfADevice : public NullDevice {
     const Endpoint self = prepared.endpoint();
     return require(std::move(prepared).connect(self));
   }
-  /// A message to the queue pair that was made `nth`, in the receive that was posted `number`th.
+  /// A message to the `nth` queue pair created, in the receive that was posted `number`th.
   void message(std::size_t nth, std::size_t number, ibv_wc_status status = IBV_WC_SUCCESS) {
     ibv_wc wc{};
     wc.wr_id = script.posted.at(number);
@@ -106,7 +105,7 @@ class SharedReceivesOfADevice : public NullDevice {
     wc.qp_num = script.queue_pairs.at(nth)->qp_num;
     script.completions.push_back(wc);
   }
-  /// Until so many queue pairs are left.
+  /// Waits until this many objects are left.
   [[nodiscard]] bool left(int objects) {
     const auto end = std::chrono::steady_clock::now() + 10s;
     do {
@@ -180,7 +179,7 @@ TEST_F(SharedReceivesOfADevice, ReceiveThatAQueuePairTookAlongIsPostedAnew) {
   std::optional<Channel> gone = connected();
   Channel stays = connected();
   const int both = live();
-  message(1, 1);  // The other one took the first, and never says so.
+  message(1, 1);  // The other channel took the first, and never reports it.
   EXPECT_TRUE(succeeds(stays.receive().wait(1s).result));
   reactor->poll();
   ASSERT_EQ(script.posted.size(), kCount + 1);
@@ -188,11 +187,11 @@ TEST_F(SharedReceivesOfADevice, ReceiveThatAQueuePairTookAlongIsPostedAnew) {
   ASSERT_TRUE(left(both - 1));
   EXPECT_EQ(script.posted.size(), kCount + 2);
   EXPECT_EQ(reactor->free_receives(), kCount);
-  // What is said of it too late is nobody's.
+  // A completion that comes too late belongs to nobody.
   message(1, 0);
   reactor->poll();
   EXPECT_FALSE(stays.receive().ready());
-  // It is in use again.
+  // The receive is in use again.
   message(1, kCount + 1);
   EXPECT_TRUE(succeeds(stays.receive().wait(1s).result));
 }
@@ -262,7 +261,7 @@ class DeviceWithoutSharedReceives : public SharedReceivesOfADevice {
     SharedReceivesOfADevice::SetUp();
     unsafe::native(domain->context())->ops.post_recv = &post_own;
   }
-  /// The device has completed it: it is flushed no more.
+  /// The device has completed it, so it is no longer flushed.
   void message(std::size_t nth, std::size_t number) {
     SharedReceivesOfADevice::message(nth, number);
     script.holders.at(number) = nullptr;

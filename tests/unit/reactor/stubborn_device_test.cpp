@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: a channel whose device gives nothing back ends when its flush_timeout is over, by force,
-// and
-//       no other channel of its reactor waits for that.
-// Method: the null provider, which completes every send and never gives a receive back. One channel
-//         comes to its end, another one sends all the time: the longest gap between two of its
-//         sends is what it had to wait.
+// Goal: a channel whose device returns nothing ends by force when its flush_timeout is over, and no
+//       other channel of its reactor waits for that.
+// Method: the null provider, which completes every send and never returns a receive. One channel
+//         ends while another one sends all the time: the longest gap between two of its sends is
+//         the time it had to wait.
 // Covers: channel/driving.cpp
 #include <gtest/gtest.h>
 
@@ -34,7 +33,7 @@ class StubbornDevice : public NullDevice {
   }
   [[nodiscard]] Buffer memory() { return require(domain.allocate(64)); }
 
-  /// Sends until `over`, or, should that never come, for ten seconds.
+  /// Sends until `over`, but for ten seconds at most.
   static Task<void> send_until(Channel& channel, Buffer buffer, const bool& over, Gaps& gaps) {
     const auto end = Clock::now() + 10s;
     while (!over && Clock::now() < end) {
@@ -44,12 +43,12 @@ class StubbornDevice : public NullDevice {
       gaps.tick();
     }
   }
-  /// For ten seconds at most.
+  /// Waits for ten seconds at most.
   template <class Condition>
   Task<void> until(Condition condition) {
     const auto end = Clock::now() + 10s;
     while (!condition() && Clock::now() < end)
-      co_await reactor.sleep(1ms);  // wait: it is asked for
+      co_await reactor.sleep(1ms);  // wait: for the condition
     EXPECT_TRUE(condition());
   }
   void expect_short(const Gaps& gaps) {
@@ -58,7 +57,7 @@ class StubbornDevice : public NullDevice {
   }
 
   void TearDown() override {
-    // The ends of the channels are the reactor's.
+    // The reactor finishes the ends of the channels.
     reactor.run(until([this] { return live() == without_channels; }));
     world.reset();
     NullDevice::TearDown();

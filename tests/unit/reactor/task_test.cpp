@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Covers: reactor/frame_pool.cpp
-// Goal: a task begins when it is awaited, gives what it returns or throws, and is destroyed where
-// it
-//       waits; frames are used again; when_all() is over when all are.
+// Goal: a task begins when it is awaited, returns its value or exception, and is destroyed where it
+//       waits; frames are reused; when_all() is over when all are.
 // Method: coroutines that wait for a gate that the test opens.
+// Covers: reactor/frame_pool.cpp
 #include "verbatim/reactor/task.hpp"
 
 #include <gtest/gtest.h>
@@ -20,7 +19,7 @@
 namespace verbatim::test {
 namespace {
 
-/// Whoever awaits it goes on when the test opens it.
+/// A coroutine that awaits it continues when the test opens it.
 class Gate {
  public:
   struct Awaiter {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: one thread at a time holds the lock, also while it is taken away from its owner; who only
-//       tries never waits.
-// Method: threads that count under the lock, of which one owns it; an owner that stays inside until
+// Goal: one thread at a time holds the lock, even while it is taken away from its owner; try_lock
+//       never waits.
+// Method: threads that count under the lock, one of which owns it; an owner that stays inside until
 //         the test has tried.
 #include "soft/shared/biased_lock.hpp"
 
@@ -17,7 +17,7 @@
 namespace verbatim::engine {
 namespace {
 
-/// Adds one under the lock, as post_send() does.
+/// Adds one under the lock, like post_send().
 void add_one(BiasedLock& lock, std::uint64_t& count) {
   if (lock.try_lock_as_owner()) {
     ++count;
@@ -103,7 +103,7 @@ TEST(BiasedLock, OwnerComesBackAfterItWasTakenAway) {
   EXPECT_EQ(count, 3u);
 }
 
-/// Counts those who were not alone inside.
+/// Counts the visitors that were not alone inside.
 struct Room {
   void visit() noexcept {
     if (visitors.fetch_add(1) != 0) met.fetch_add(1);
@@ -114,7 +114,7 @@ struct Room {
   std::atomic<int> met{0};
 };
 
-// Each round has a new lock, so that the moment of taking away comes often.
+// Each round has a new lock, so that it is taken away often.
 TEST(BiasedLock, NobodyIsInsideTwiceWhileItIsTakenAway) {
   constexpr int kRounds = 500;
   Room room;

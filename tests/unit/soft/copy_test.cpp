@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: whoever sees the last word of a copy sees all of it.
+// Goal: a reader that sees the last word of a copy sees all of it.
 // Method: one thread copies blocks full of a running number; another polls the last word of the
-//         block, and then looks at all the others. 100,000 rounds of each size.
+//         block, and then checks all the others. 100,000 rounds of each size.
 #include "soft/memory/copy.hpp"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: a word in the environment that the device does not know is an error that says which, and
+// Goal: a word in the environment that the device does not know is an error that names it, and
 //       never a silent default; a directory that the user made stays, one that we made goes.
 // Method: this program again, in one environment after another.
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ class SoftEnvironment : public testing::Test {
     Program program({{variable, value}});
     return program.line();
   }
-  /// One error, which names the variable, what it was, and what it may be.
+  /// One error, which names the variable, its value, and the possible values.
   static void expect_refused(const std::string& variable, const std::string& value,
                              std::initializer_list<std::string_view> known) {
     const std::string line = line_with(variable, value);
@@ -36,7 +36,7 @@ class SoftEnvironment : public testing::Test {
     for (const std::string_view word : known)
       EXPECT_NE(line.find(word), std::string::npos) << word << " is not offered";
   }
-  TemporarySoftDirectory place_;  ///< Its programs' own.
+  TemporarySoftDirectory place_;  ///< For its programs only.
 };
 
 TEST_F(SoftEnvironment, KnowsItsModes) {

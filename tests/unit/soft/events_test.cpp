@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: events come in order, wake whoever waits for the descriptor, and never name an object that
-//       is gone.
+// Goal: events come in order, wake any thread that waits for the descriptor, and never name an
+//       object that is gone.
 // Method: events raised by hand on an open context; a thread for the one call that waits.
 #include "soft/control/events.hpp"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: what a queue pair remembers of keys and peers never outlives the right to use it.
-// Method: two queue pairs of this process; a word is written twice, so that the second goes the
-// straight road; then something is taken away, and the third must be refused.
+// Goal: what a queue pair remembers about keys and peers never outlives the right to use it.
+// Method: two queue pairs of this process; a word is written twice, so that the second write takes
+//         the straight path; then something is taken away, and the third must be refused.
 #include "soft/requester/fast_path.hpp"
 
 #include <gtest/gtest.h>
@@ -91,7 +91,7 @@ class FastPath : public testing::Test {
     EXPECT_EQ(done.wr_id, id);
     return done.status;
   }
-  /// The request twice: the second goes by what the first taught.
+  /// Runs the request twice: the second uses what the first taught.
   void learn_road(const Memory& from, const Memory& to, const Request& request = {}) {
     for (int i = 0; i < 2; ++i) ASSERT_EQ(run(from, to, request), IBV_WC_SUCCESS);
     ASSERT_EQ(QueuePair::of(near).known.own_changes, own_changes.load()) << "nothing was learnt";
@@ -261,7 +261,7 @@ TEST_F(FastPath, RegionShorterThanAWord) {
 }
 
 TEST_F(FastPath, PlaceOfAFailureServesASuccessAgain) {
-  // A place in the ring of completions is not written whole by a success.
+  // A success does not write a whole place in the ring of completions.
   EXPECT_EQ(run(here, there, {.to = 100}), IBV_WC_REM_ACCESS_ERR);
   test::ConnectedPair other{pair.domain, {.local = [&](QueuePairOptions& options) {
                               options.send_completions = pair.local.sends;

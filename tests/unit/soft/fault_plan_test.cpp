@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: a plan given as text is the plan given as code; a bad one is refused by the name of the
-//       item.
+// Goal: a plan given as text is the same as one given as code; a bad plan is refused with the name
+//       of the item.
 // Method: a table of texts.
 #include "verbatim/soft/fault_plan.hpp"
 

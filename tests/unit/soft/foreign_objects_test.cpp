@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Goal: objects of two contexts do not mix; a key that is gone stays gone.
-// Method: bare verbs: each object in turn belongs to another context. Here and not in the
-//         conformance suite, since libibverbs passes numbers on that mean something else elsewhere.
+// Method: bare verbs: each object in turn belongs to another context. This is not in the
+//         conformance suite, because libibverbs passes on numbers that mean something else in
+//         another context.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -13,7 +14,7 @@
 namespace verbatim::test {
 namespace {
 
-/// One of everything that a queue pair is made from.
+/// One of each object that a queue pair is made from.
 struct Objects {
   raw::Owned<ibv_context> context = raw::open();
   raw::Owned<ibv_pd> domain = raw::domain(context.get());
@@ -71,7 +72,7 @@ TEST_F(ForeignObjects, CompletionChannelIsRefused) {
   EXPECT_TRUE(errno == EINVAL || errno == EBADF) << errno;
 }
 
-// A peer that still holds an old key must not reach what is registered later.
+// A peer that still holds an old key must not reach memory that is registered later.
 TEST(RegionKey, IsNotGivenOutTwice) {
   constexpr std::size_t kRegistrations = 300'000;
   const Objects objects;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: memory that was deregistered is the program's alone: whatever is polled afterwards, by
-//       whichever thread, nothing is written to it, nor to what was put into its place.
-// Method: messages of each kind (in the completion, in the ring, placed) come for receives whose
+// Goal: memory that was deregistered belongs to the program alone: whatever is polled afterwards,
+//       by whichever thread, nothing is written to it, nor to what took its place.
+// Method: messages of each kind (in the completion, in the ring, placed) arrive for receives whose
 //         memory is then taken back before anything is polled; several queue pairs on one
-//         completion queue; Buffers, which are unmapped, in processes of their own.
+//         completion queue; Buffers, which are unmapped, in separate processes.
 #include <gtest/gtest.h>
 
 #include <barrier>
@@ -24,7 +24,7 @@ constexpr std::size_t kBytes = 8192;
 constexpr std::byte kSent{0x66};
 constexpr std::byte kMine{0x11};
 
-/// So many connected pairs whose receivers share one completion queue.
+/// This many connected pairs, whose receivers share one completion queue.
 class SharedQueue {
  public:
   explicit SharedQueue(std::size_t pairs) {
@@ -40,7 +40,7 @@ class SharedQueue {
     pairs_[pair].local.post(Send{source_.gather(0, bytes)}, pair);
     poll_ok(pairs_[pair].local.sends);
   }
-  /// Takes all that has come, good or bad.
+  /// Takes everything that has come, good or bad.
   unsigned poll() {
     unsigned count = 0;
     while (poll_within(queue, 0s)) ++count;
@@ -73,7 +73,7 @@ TEST_P(FreedMemory, OfOrdinaryKindIsNotWrittenByALaterPoll) {
     all.post(i, regions[i]->scatter(memory[i]));
     all.send(i, GetParam());
   }
-  // The last one is not taken back: it shows that the messages were real.
+  // The last one is not taken back, to show that the messages were real.
   for (std::size_t i = 0; i + 1 < kPairs; ++i) {
     regions[i].reset();
     std::ranges::fill(memory[i], kMine);
@@ -122,7 +122,7 @@ TEST_P(FreedMemory, OfBuffersThatDieBeforeTheirQueuePairsIsNotTouched) {
         all.post(i, buffers[i].scatter());
         all.send(i, GetParam());
       }
-      // Every other one: the rest is still good. Then something else lies where they lay.
+      // Every other one; the rest is still valid. Then other memory takes their place.
       for (std::size_t i = 0; i < kPairs; i += 2) {
         {
           const Buffer gone = std::move(buffers[i]);

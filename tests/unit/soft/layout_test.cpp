@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: two builds that lay the shared memory out differently never use each other's, without
-//       anybody having to remember a number.
+// Goal: two builds with different layouts of the shared memory never use each other's, and nobody
+//       has to maintain a number for that.
 // Method: CMakeLists.txt changes the text of layout.hpp in several ways and computes the version
 //         that a build with it would have.
 #include "soft/shared/layout.hpp"
@@ -22,7 +22,7 @@ namespace {
 
 using test::require;
 
-/// Of builds with two members swapped, a member more, a smaller table, another meaning.
+/// Builds with two members swapped, one more member, a smaller table, another meaning.
 constexpr std::uint32_t kOthers[] = {VERBATIM_LAYOUT_SWAPPED, VERBATIM_LAYOUT_LONGER,
                                      VERBATIM_LAYOUT_SMALLER, VERBATIM_LAYOUT_MEANING};
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Goal: a lock that is taken out of order ends a checked program, and both places are named.
-// Method: the checker's own functions, which every build has; locks of two ranks where the build
+// Method: the checker's own functions, which every build has; locks of two ranks, if the build
 //         checks them.
 #include "soft/shared/lock_rank.hpp"
 
@@ -32,7 +32,7 @@ TEST_F(LockOrder, FromLowToHighIsFine) {
   take(kLow);
 }
 
-// The child of a fork takes them: where the parent held one, forking itself would be out of order.
+// The forked child takes them: if the parent held one, forking itself would be out of order.
 
 TEST_F(LockOrder, FromHighToLowEndsTheProgramAndNamesBothPlaces) {
   EXPECT_DEATH(

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The units of the software device, each process in a directory of its own.
+// The unit tests of the software device, each process in a separate directory.
 #include <gtest/gtest.h>
 
 #include <string_view>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: memory that peers can map is zeroed, shared in small pieces, and goes back when it is
-// freed. Method: allocations of this process's engine, looked at through its segment and /proc.
+// Goal: memory that peers can map is zeroed, shared in small pieces, and returned when it is freed.
+// Method: allocations of this process's engine, checked through its segment and /proc.
 #include "soft/memory/memory_object.hpp"
 
 #include <gtest/gtest.h>

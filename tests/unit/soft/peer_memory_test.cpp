@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: a channel reads, writes and counts in ordinary memory of another process, in every build:
-//       a checker that watches our memory must not take the device's access for the program's.
-// Method: a child that shares a vector; every byte is checked. Lane asan: AddressSanitizer looks
-// on.
+// Goal: a channel reads, writes and counts in ordinary memory of another process, in every build: a
+//       checker that watches our memory must not take the device's access for the program's.
+// Method: a child that shares a vector; every byte is checked. The lane asan runs this under
+//         AddressSanitizer.
 // Covers: soft/process_copy.cpp
 #include <gtest/gtest.h>
 #include <sys/socket.h>
@@ -28,7 +28,7 @@ Channel meet(const ProtectionDomain& domain, Link& link) {
   return channel;
 }
 
-/// Shares a vector, and looks at it when the peer has written.
+/// Shares a vector, and checks it after the peer has written.
 void own_memory(int fd) {
   Link link{fd};
   const ProtectionDomain domain = require(open_context().allocate_domain());

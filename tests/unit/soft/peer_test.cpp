@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Goal: a process finds others by slot, knows when they are gone, and is not fooled by files that
-//       are no segments.
+//       are not segments.
 // Method: several segments in this process stand for several processes.
 // Covers: soft/peers.cpp
 #include "soft/shared/peer.hpp"
@@ -77,7 +77,7 @@ TEST_F(PeersTest, NoticesThatOneIsGoneAndAnotherCame) {
   EXPECT_FALSE(former->is_alive()) << "once dead, always dead";
   EXPECT_FALSE(peers.is_alive(tag));
   EXPECT_EQ(former->live_pid(), 0u) << "a pid is another process's some day";
-  former->segment().attention.store(1);  // Queue pairs may still point to it: it stays mapped.
+  former->segment().attention.store(1);  // Stays mapped: queue pairs may still point to it.
 }
 
 int mappings_of(const std::string& part) {
@@ -147,7 +147,7 @@ TEST_F(PeersTest, NobodyIsNobody) {
 }
 
 TEST_F(PeersTest, ShortFileIsNoSegment) {
-  // It would fault when touched beyond its end.
+  // An access beyond its end would fault.
   const ClaimedSlot claimed = require(directory.claim());
   EXPECT_EQ(ftruncate(claimed.fd, 4096), 0);
   EXPECT_FALSE(peers.find(claimed.slot));

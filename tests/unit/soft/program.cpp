@@ -23,7 +23,7 @@ namespace verbatim::test {
 
 namespace {
 
-/// What the process has, with `changes`.
+/// The environment of this process, with `changes`.
 std::vector<std::string> changed(const Environment& changes) {
   std::vector<std::string> all;
   for (char** each = environ; *each != nullptr; ++each) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file This program again, in an environment of its own: it opens soft0 and says what came of it.
+/// \file This program again, in another environment: it opens soft0 and reports the result.
 ///
-/// The software device reads its environment when a process starts, and cleans up when it ends; so
-/// both take a whole process.
+/// The software device reads its environment when a process starts, and cleans up when it ends, so
+/// testing either takes a whole process.
 #include <sys/types.h>
 
 #include <string>
@@ -16,7 +16,7 @@ using Environment = std::vector<std::pair<std::string, std::string>>;
 
 class Program {
  public:
-  /// Starts it, and returns when it has tried to open the device.
+  /// Starts the program, and returns when it has tried to open the device.
   explicit Program(const Environment& environment);
   Program(const Program&) = delete;
   Program& operator=(const Program&) = delete;
@@ -24,7 +24,7 @@ class Program {
 
   /// "opened", or the error: its code, to_string() and explain() of it.
   [[nodiscard]] const std::string& line() const noexcept { return line_; }
-  /// Lets it end as programs do: it returns from main(). How it ended, as waitpid() tells.
+  /// Lets the program return from main(). Returns how it ended, as waitpid() reports it.
   int end();
 
  private:
@@ -33,9 +33,9 @@ class Program {
   std::string line_;
 };
 
-/// The program's part.
+/// The part that the program plays.
 [[nodiscard]] int play_program();
-/// The argument that asks for it.
+/// The argument that selects it.
 inline constexpr const char* kPlayProgram = "--open-and-wait";
 
 }  // namespace verbatim::test

@@ -158,7 +158,7 @@ TEST_F(MemoryTest, ReregistrationChangesTheDomain) {
   EXPECT_FALSE(reaches(range)) << "not in the old domain";
   range.domain = reinterpret_cast<Domain*>(moved)->id;
   EXPECT_TRUE(reaches(range));
-  // Each domain knows who uses it: the new one is busy, the old one is free.
+  // Each domain counts its users: the new one is busy, the old one is free.
   EXPECT_EQ(reinterpret_cast<Domain*>(moved)->users.load(), 1u);
   EXPECT_EQ(reinterpret_cast<Domain*>(raw)->users.load(), 0u);
   EXPECT_EQ(reregister_memory(region, IBV_REREG_MR_CHANGE_PD, raw, nullptr, 0, 0), 0);
@@ -259,8 +259,8 @@ TEST_F(MemoryTest, AtomicsReturnTheOldValue) {
   EXPECT_EQ(*word, 7u);
 }
 
-// In one place there are 2^16 keys: a program that moves a region again and again would see an old
-// one soon.
+// One place has 2^16 keys, so a program that moves a region again and again would soon see an old
+// one.
 TEST_F(MemoryTest, KeysOfARegionThatMovesDoNotComeRoundSoon) {
   std::set<std::uint32_t> seen{region->rkey};
   for (int i = 0; i < 70'000; ++i) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: many buffers cost no more each than few, and not a descriptor each; a channel takes little
-//       of the shared memory, of which a container has 64 MiB.
-// Method: counting descriptors, processor time of this thread, and blocks behind the files.
+// Goal: many buffers cost no more each than a few, and not one descriptor each; a channel takes
+//       little of the shared memory, of which a container has 64 MiB.
+// Method: counts descriptors, processor time of this thread, and blocks behind the files.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -28,7 +28,7 @@ std::ptrdiff_t open_descriptors() {
   return std::distance(fs::directory_iterator("/proc/self/fd"), fs::directory_iterator());
 }
 
-/// Of this thread alone: what else runs on the machine does not count.
+/// Of this thread only, so that other programs do not count.
 std::chrono::microseconds processor_time() {
   rusage used{};
   getrusage(RUSAGE_THREAD, &used);
@@ -46,7 +46,7 @@ TEST(ManyBuffers, NeedFewDescriptors) {
     auto made = domain.allocate(64);
     ASSERT_TRUE(made) << "buffer " << i << ": " << to_string(made.error());
     all.push_back(*std::move(made));
-    // In between too, so that it does not fail only after a minute.
+    // Also in between, so that it does not fail only after a minute.
     if (i % 1000 == 999) {
       ASSERT_LT(open_descriptors() - before, 100) << "after " << i + 1 << " buffers";
     }
@@ -55,7 +55,8 @@ TEST(ManyBuffers, NeedFewDescriptors) {
 
 TEST(ManyBuffers, CostNoMoreEachThanFew) {
   constexpr int kBlock = 1000;
-  // The clock's own steps, and the first touch of tables, which the first block need not pay.
+  // For the steps of the clock, and for the first touch of tables, which the first block need not
+  // pay for.
   constexpr std::chrono::milliseconds kMargin{20};
   const ProtectionDomain domain = require(open_context().allocate_domain());
   std::vector<Buffer> all;
@@ -69,11 +70,12 @@ TEST(ManyBuffers, CostNoMoreEachThanFew) {
     }
     blocks.push_back(processor_time() - start);
   }
-  // One slow block is the system's; if each cost more than the one before, all late ones would be.
+  // A single slow block is due to the system. If each cost more than the one before, all late ones
+  // would be slow.
   const auto first = std::max(blocks[0], blocks[1]);
   EXPECT_LE(std::min({blocks[7], blocks[8], blocks[9]}).count(), (3 * first + kMargin).count())
       << "microseconds for a late block; the first took " << first.count();
-  // Freeing them is no different: all of it costs about what making them did.
+  // Freeing is the same: all of it costs about as much as allocating.
   const auto start = processor_time();
   all.clear();
   EXPECT_LE((processor_time() - start).count(), (30 * first + kMargin).count());

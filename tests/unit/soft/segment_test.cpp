@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: what a process hands out of its segment is backed, zeroed, and reused; asking for too much
+// Goal: what a process allocates in its segment is backed, zeroed, and reused; asking for too much
 //       is an error.
-// Method: allocations of known sizes, looked at by offset.
+// Method: allocations of known sizes, checked by offset.
 #include "soft/shared/segment.hpp"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: a value that the device does not know is told, with the variable and what it may be.
-// Method: each variable with good and bad values.
+// Goal: an unknown value is an error that names the variable and its possible values.
+// Method: each variable with valid and invalid values.
 #include "soft/shared/settings.hpp"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file A directory of its own for the software device, so that tests do not meet each other.
+/// \file A separate directory for the software device, so that tests do not meet each other.
 #include <unistd.h>
 
 #include <atomic>

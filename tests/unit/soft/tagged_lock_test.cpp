@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: a lock whose holder died is taken over; one whose holder lives is waited for, but not for
-//       ever.
+// Goal: a lock whose holder died is taken over; a lock whose holder is alive is waited for, but not
+//       for ever.
 // Method: two owners in this process (each with a segment, so each counts as alive), and a forked
-//         child that dies with the lock in its hands.
+//         child that dies while it holds the lock.
 #include "soft/shared/tagged_lock.hpp"
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ namespace {
 using namespace std::chrono_literals;
 using test::require;
 
-/// What one process has: a segment, which makes it alive, and a view of the others.
+/// What one process has: a segment, which makes it count as alive, and a view of the others.
 struct Owner {
   explicit Owner(const Directory& directory)
       : own(require(OwnSegment::create(directory))), peers(directory) {
@@ -106,7 +106,7 @@ TEST_F(TaggedLock, NonsenseInTheWordIsReplaced) {
 
 TEST_F(TaggedLock, ExcludesOwnersFromEachOther) {
   Owner other{directory};
-  std::uint64_t counter = 0;  // Not atomic: the lock is to protect it.
+  std::uint64_t counter = 0;  // Not atomic: the lock must protect it.
   const auto count = [&](Owner& owner) {
     for (int i = 0; i < 20'000; ++i) {
       if (acquire(lock, owner.own->tag(), owner.peers, 30s) == Acquired::no) return;

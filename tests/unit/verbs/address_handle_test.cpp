@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: a destination reaches the device field by field, and one that cannot be named is refused
-//       instead of becoming another.
-// Method: the null provider notes what it is told to create.
+// Goal: a destination reaches the device field by field, and one that cannot be expressed is
+//       refused instead of becoming another.
+// Method: the null provider records what it has to create.
 #include "verbatim/verbs/address_handle.hpp"
 
 #include <gtest/gtest.h>
@@ -90,7 +90,7 @@ TEST_F(AddressHandleTest, ValuesThatDoNotFitTheirFieldAreNamed) {
   EXPECT_TRUE(fails_naming(here.create_address_handle({.global = true, .local_gid_index = 256}),
                            Errc::invalid_argument, "local_gid_index",
                            {.value = 256, .limit = 255}));
-  EXPECT_EQ(noted.port_num, 0);  // The device was not asked.
+  EXPECT_EQ(noted.port_num, 0);  // The device was not called.
 }
 
 TEST_F(AddressHandleTest, ThatTheDeviceRefusesNamesTheDestination) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: a batch reaches the device as one list, in order, and owns its elements; what the device
-//       did not take is told exactly.
+// Goal: a batch reaches the device as one list, in order, and owns its elements; it reports exactly
+//       what the device did not take.
 // Method: the post verbs are replaced by ones that keep what they are given and refuse on demand.
 #include "verbatim/verbs/batch.hpp"
 
@@ -73,7 +73,7 @@ TEST_F(BatchTest, GoesOutInOneCallInOrder) {
   EXPECT_EQ(capture->sends[4].request.opcode, IBV_WR_SEND_WITH_IMM);
 }
 
-// What was added is gone by the time of the post: the batch must have its own elements.
+// What was added is gone when the batch is posted, so the batch must own its elements.
 TEST_F(BatchTest, OwnsItsElements) {
   SendBatch<4> batch{*queue_pair};
   const auto base = reinterpret_cast<std::uintptr_t>(buffer->bytes().data());
@@ -162,7 +162,7 @@ TEST_F(BatchTest, CanBeUsedAgain) {
   SendBatch<3> batch{*queue_pair};
   for (std::uint64_t round = 0; round < 3; ++round) {
     capture->sends.clear();
-    // Shorter each time: nothing of the last round may hang on at the end.
+    // Shorter each time: nothing of the last round may remain at the end.
     for (std::uint64_t id = round; id < 3; ++id) require(batch.add(Send{}, WrId{10 * round + id}));
     EXPECT_EQ(batch.post().accepted, 3 - round);
     EXPECT_EQ(capture->sends.size(), 3 - round);
@@ -226,7 +226,7 @@ TEST_F(BatchTest, ReceivesTellHowManyTheDeviceTook) {
   }
 }
 
-// A device may answer with the errno of a full queue; or not look, and write beyond its entry.
+// A device may answer with the errno of a full queue, or may not check and write beyond its entry.
 TEST_F(BatchTest, ReceivesWithMoreElementsThanTheQueueTakesAreRefused) {
   auto narrow =
       require(bench->prepare([](QueuePairOptions& options) { options.max_receive_elements = 2; }));
@@ -243,7 +243,7 @@ TEST_F(BatchTest, ReceivesWithMoreElementsThanTheQueueTakesAreRefused) {
       require(batch.add(three(), WrId{7}));
       require(batch.add(Receive{}, WrId{8}));
       const Posted posted = to_shared ? batch.post(shared) : batch.post(narrow);
-      EXPECT_EQ(posted.accepted, before);  // As with any other refusal: those before it go.
+      EXPECT_EQ(posted.accepted, before);  // As with any refusal, those before it go.
       EXPECT_EQ(capture->receives.size(), before);
       ASSERT_TRUE(posted.error);
       EXPECT_TRUE(fails_naming(Result<void>{std::unexpected(*posted.error)}, Errc::limit_exceeded,

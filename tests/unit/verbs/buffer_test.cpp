@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: a buffer is memory and registration in one: both there, or (after a move) neither; its
+// Goal: a buffer is memory and registration in one: both are there, or (after a move) neither; its
 //       parts are checked, and it is deregistered before it is unmapped.
-// Method: the null provider, whose table notes in which order things go.
+// Method: the null provider, whose table records the order of destruction.
 #include "verbatim/verbs/buffer.hpp"
 
 #include <gtest/gtest.h>
@@ -134,7 +134,7 @@ TEST_F(BufferTest, RefusesPartsBeyondItsEnd) {
 TEST_F(BufferTest, IsNullAfterAMove) {
   const ThrowingContracts throwing;
   Buffer made = make(100);
-  Buffer& from = made;  // Or clang would not let it be used again.
+  Buffer& from = made;  // Otherwise clang would not let it be used again.
   const std::byte* const address = from.bytes().data();
   Buffer to = std::move(from);
   EXPECT_TRUE(to);

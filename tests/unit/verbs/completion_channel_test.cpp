@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: who sleeps on a channel is woken by each event and by nothing else, for as long as was
-//       asked; every event is acknowledged, so that no queue is held up when it is destroyed.
-// Method: sends that complete at once on the null provider, which counts what is not acknowledged.
+// Goal: each event and nothing else wakes a thread that sleeps on a channel, and it sleeps no
+//       longer than requested; every event is acknowledged, so that destroying a queue never waits.
+// Method: sends that complete at once on the null provider, which counts events that are not
+//         acknowledged.
 #include "verbatim/verbs/completion_channel.hpp"
 
 #include <fcntl.h>
@@ -51,7 +52,7 @@ class CompletionChannelTest : public NullDevice {
   }
   Line line() { return Line{*domain, *channel}; }
   static void send_later(Line& line, std::uint64_t id) {
-    std::this_thread::sleep_for(20ms);  // wait: the other thread is to be asleep by then
+    std::this_thread::sleep_for(20ms);  // wait: the other thread should be asleep by then
     line.send(id);
   }
   static bool readable(int fd) {
@@ -118,7 +119,7 @@ TEST_F(CompletionChannelTest, MarksTheQueuesThatRaisedOne) {
   EXPECT_TRUE(third.queue.take_signal());
 }
 
-// Who polls all queues after each wake-up need not ask which one it was.
+// A program that polls all queues after each wake-up need not ask which one it was.
 TEST_F(CompletionChannelTest, AMarkThatNobodyTookDoesNotHideTheNextEvent) {
   Line here = line();
   for (int round = 0; round < 3; ++round) {
@@ -163,7 +164,7 @@ TEST_F(CompletionChannelTest, QueueWaitTimesOut) {
   EXPECT_GE(Clock::now() - start, 20ms);
 }
 
-// An event from before, whose completion was already polled, is no reason to return.
+// An earlier event whose completion was already polled is no reason to return.
 TEST_F(CompletionChannelTest, QueueWaitSleepsOnAfterAnEventWithoutACompletion) {
   Line here = line();
   require(here.queue.arm());
@@ -175,7 +176,7 @@ TEST_F(CompletionChannelTest, QueueWaitSleepsOnAfterAnEventWithoutACompletion) {
 
 TEST_F(CompletionChannelTest, QueueWaitIsWokenByACompletion) {
   Line here = line();
-  require(here.queue.arm());  // Before the post: see the null provider about threads.
+  require(here.queue.arm());  // Before the post: see the threads of the null provider.
   std::thread sender{[&] { send_later(here, 5); }};
   const auto waited = here.queue.wait(completions, kForEver);
   sender.join();
@@ -183,7 +184,7 @@ TEST_F(CompletionChannelTest, QueueWaitIsWokenByACompletion) {
   EXPECT_EQ(completions[0].id(), WrId{5});
 }
 
-// Two queues on one channel: whose turn it was is not forgotten.
+// Two queues on one channel: the signal of the other one is not forgotten.
 TEST_F(CompletionChannelTest, QueueWaitMarksTheOtherQueues) {
   Line first = line();
   Line second = line();
@@ -247,8 +248,8 @@ TEST_F(CompletionChannelTest, LivesAsLongAsItsQueues) {
   EXPECT_EQ(require(here->queue.wait(completions, 1s)), 1u);
 }
 
-// An event that was taken and not acknowledged would hold up the destruction of its queue: the
-// null provider refuses, and the fixture finds the leak.
+// An event that was taken and not acknowledged would delay the destruction of its queue: the null
+// provider refuses it, and the fixture finds the leak.
 TEST_F(CompletionChannelTest, QueuesWithWaitingEventsCanBeDestroyed) {
   Line kept = line();
   {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: a completion queue cannot be made too small for what reports to it: room is reserved,
-//       given back and resized by exact numbers. A broken queue says so, with the driver's number.
-// Method: queue pairs of known depths on the null provider, and a poll verb of the test's own.
+// Goal: a completion queue cannot be too small for what reports to it: room is reserved, returned
+//       and resized by exact numbers. A broken queue is reported with the driver's number.
+// Method: queue pairs of known depths on the null provider, and a poll verb of the test.
 #include "verbatim/verbs/completion_queue.hpp"
 
 #include <gtest/gtest.h>
@@ -117,7 +117,7 @@ TEST_F(CompletionQueueTest, AFailedRequestIsACompletionAndNoError) {
 
 int poll_answer = 0;
 
-// mlx5 and mlx4 answer -2 where a queue is broken: no errno, and certainly not ENOENT.
+// mlx5 and mlx4 return -2 for a broken queue, which is not an errno, and certainly not ENOENT.
 TEST_F(CompletionQueueTest, ABrokenQueueKeepsTheDriversNumber) {
   const Context context = open();
   CompletionQueue queue = make_queue(context);
@@ -189,7 +189,7 @@ TEST_F(LedgerTest, RefusalNamesTheQueueThatIsTooSmall) {
                            "completion queue depth", {.value = 64, .limit = 10}));
 }
 
-// Nothing of a queue pair that never was can be in the queue.
+// A queue pair that was never created has left nothing in the queue.
 TEST_F(LedgerTest, ARefusedQueuePairLeavesNothingReserved) {
   const Bench small(open(), 10);
   const Bench bench(small.context, 64);
@@ -216,7 +216,7 @@ TEST_F(LedgerTest, AQueuePairThatFailsInItsFirstStateLeavesNothingReserved) {
   }
 }
 
-// Completions of a queue pair may outlive it: their room is free once the queue was seen empty.
+// Completions of a queue pair may outlive it. Their room is free once the queue was seen empty.
 TEST_F(LedgerTest, RoomOfADestroyedQueuePairIsFreeOnceTheQueueWasEmpty) {
   Bench bench(open(), 256);
   std::optional<PreparedQueuePair> first = require(prepare(bench));
@@ -231,8 +231,8 @@ TEST_F(LedgerTest, RoomOfADestroyedQueuePairIsFreeOnceTheQueueWasEmpty) {
 
 std::optional<QueuePair>* victim = nullptr;
 
-// Another thread may destroy a queue pair after a poll found nothing and before the poller says so.
-// What that queue pair left came later than the look, so the look says nothing about it.
+// Another thread may destroy a queue pair after a poll found nothing and before the poller reports
+// that. What the queue pair left came after the poll, so the poll says nothing about it.
 TEST_F(LedgerTest, AQueuePairDestroyedDuringAnEmptyPollStaysCounted) {
   Bench bench(open(), 128);
   std::optional<QueuePair> queue_pair = loop_back(require(prepare(bench)));
@@ -264,8 +264,8 @@ TEST_F(LedgerTest, AQueuePairDestroyedDuringAnEmptyPollStaysCounted) {
 
 CompletionQueue* other_poller = nullptr;
 
-// Two threads poll, and both find that nothing is left: it is taken off once, and what a queue pair
-// leaves in between stays counted.
+// Two threads poll, and both find that nothing is left. It is subtracted once, and what a queue
+// pair leaves in between stays counted.
 TEST_F(LedgerTest, TwoPollersTakeWhatIsGoneOffOnce) {
   Bench bench(open(), 128);
   static_cast<void>(require(prepare(bench)));  // And gone.
@@ -277,7 +277,7 @@ TEST_F(LedgerTest, TwoPollersTakeWhatIsGoneOffOnce) {
   static auto poll = unsafe::native(bench.context)->ops.poll_cq;
   unsafe::native(bench.context)->ops.poll_cq = [](ibv_cq* queue, int room, ibv_wc* out) {
     const int found = poll(queue, room, out);
-    if (++looks == 2) {  // The second look, which is to prove it.
+    if (++looks == 2) {  // The second poll, which has to prove it.
       std::array<Completion, 1> nothing;
       EXPECT_EQ(require(other_poller->poll(nothing)), 0u);
       in_between();
@@ -363,7 +363,7 @@ TEST_F(LedgerTest, AQueueThatMayGrowGrowsToWhatIsNeeded) {
   const auto second = require(QueuePair::prepare(options_for(domain, queue)));
   EXPECT_EQ(queue.depth(), 512u);
   const auto third = require(QueuePair::prepare(options_for(domain, queue)));
-  EXPECT_EQ(queue.depth(), 1024u);  // Twice: a thousand queue pairs must not cost as many resizes.
+  EXPECT_EQ(queue.depth(), 1024u);  // Doubled, so that resizes stay rare.
 }
 
 TEST_F(LedgerTest, AQueueGrowsToTheLastEntryThatTheDeviceHas) {

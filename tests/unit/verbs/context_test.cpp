@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: a context tells exactly what its device said, names the port that it cannot use, and lives
-//       as long as anything made from it, in whatever order handles are dropped.
-// Method: devices and ports of the test's making, on the null provider.
+// Goal: a context reports exactly what its device said, names the port that it cannot use, and
+//       lives as long as anything made from it, whatever the order in which handles are dropped.
+// Method: devices and ports that the test defines, on the null provider.
 // Covers: verbs/life_log.cpp
 #include "verbatim/verbs/context.hpp"
 
@@ -349,8 +349,8 @@ TEST_F(ContextTest, LivesAsLongAsAnythingMadeFromIt) {
   EXPECT_EQ(live(), 0);
 }
 
-// Handles of every kind, dropped in random order: the device refuses to lose what is in use, so a
-// wrong order would show as a leak.
+// Handles of every kind, dropped in random order. The device refuses to destroy what is in use, so
+// a wrong order would show as a leak.
 TEST_F(ContextTest, HandlesMayBeDroppedInAnyOrder) {
   const std::uint64_t first_seed = seed();
   SCOPED_TRACE(replay(first_seed));

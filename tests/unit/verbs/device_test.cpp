@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: devices are found in order, named and numbered as everybody else names and numbers them,
-//       and a device that cannot be opened says why.
+// Goal: devices are found in order, with the names and numbers that all tools use, and a device
+//       that cannot be opened says why.
 // Method: the null provider, with verbs replaced. Opening by name goes through libibverbs: see
 //         provider/system_test.cpp.
 #include "verbatim/verbs/device.hpp"
@@ -62,7 +62,7 @@ TEST(Guid, ComparesByValue) {
 
 class DeviceTest : public NullDevice {};
 
-// The verb gives the number in network order: taking it for a host's number turns it around.
+// The verb returns the number in network order. Taking it for a host number would reverse it.
 TEST_F(DeviceTest, GuidIsNotTurnedAround) {
   table.get_device_guid = [](ibv_device*) -> __be64 { return std::byteswap(kGuid); };
   const auto devices = require(list_devices(table));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: a record survives the way to the peer, and no bytes can do more than be refused.
+// Goal: a record survives the way to the peer, and any other bytes are refused without harm.
 // Method: one byte of a valid record at a time, then random damage (seeded).
 #include "verbatim/verbs/endpoint.hpp"
 
@@ -22,7 +22,7 @@ namespace {
 using Bytes = std::vector<std::byte>;
 using test::endpoint;
 
-// Where the fields lie. Written out, so that a change of the format shows here.
+// The offsets of the fields, written out so that a change of the format shows here.
 constexpr std::size_t kVersionAt = 4;
 constexpr std::size_t kLengthAt = 6;
 constexpr std::size_t kGidCountAt = 53;
@@ -103,7 +103,7 @@ TEST(EndpointRecord, RefusesEveryTruncationThatLiesAboutItsLength) {
   EXPECT_TRUE(fields.contains("nonce"));
   EXPECT_TRUE(fields.contains("gid_count"));
   EXPECT_TRUE(fields.contains("gid_type"));
-  EXPECT_GE(fields.size(), 20u);  // Each field is the one that is missing, some time.
+  EXPECT_GE(fields.size(), 20u);  // Each field is the missing one at some length.
 }
 
 TEST(EndpointRecord, RefusesTrailingBytes) {
@@ -168,7 +168,7 @@ TEST(EndpointRecord, SurvivesRandomEndpoints) {
   }
 }
 
-// The record has no slack: whatever is accepted is exactly what would be written.
+// The record has no slack: whatever is accepted is exactly what encode() would write.
 TEST(EndpointRecord, WhateverDecodesEncodesToTheSameBytes) {
   const std::uint64_t seed = test::seed();
   SCOPED_TRACE(test::replay(seed));
@@ -187,7 +187,7 @@ TEST(EndpointRecord, WhateverDecodesEncodesToTheSameBytes) {
       ASSERT_STRNE(result.error().field, "") << "round " << i;
     }
   }
-  EXPECT_GT(accepted, 0);  // Else the test tests nothing.
+  EXPECT_GT(accepted, 0);  // Otherwise the test shows nothing.
 }
 
 TEST(EndpointRecord, RandomBytesDoNoHarm) {
@@ -198,7 +198,7 @@ TEST(EndpointRecord, RandomBytesDoNoHarm) {
   for (int i = 0; i < 20000; ++i) {
     Bytes bytes(random() % 300);
     for (auto& byte : bytes) byte = static_cast<std::byte>(random());
-    // A sound header leads the decoder further in.
+    // A valid header leads the decoder further in.
     if (bytes.size() >= 8 && i % 2 == 0) {
       std::copy_n(start.begin(), 8, bytes.begin());
       bytes = with_length(bytes, bytes.size());

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: every event is taken, acknowledged, and found on the object that it concerns; whoever
-//       listens hears it; and an event of an object that is gone harms nobody.
+// Goal: every event is taken, acknowledged, and found on the object that it concerns; every
+//       listener hears it; and an event of an object that is gone does no harm.
 // Method: events injected into the null provider, which refuses to destroy an object with an event
-//         that was not acknowledged. Read by hand where the test is about marks, by the library's
-//         thread where it is about that.
+//         that was not acknowledged. The test reads them by hand if it is about marks, and lets the
+//         library's thread read them if it is about that thread.
 #include "verbatim/verbs/events.hpp"
 
 #include <gtest/gtest.h>
@@ -86,7 +86,7 @@ class Listener {
   std::thread::id thread_;
 };
 
-/// Waits for what another thread does; no longer than a test may take.
+/// Waits for what another thread does, but no longer than a test may take.
 bool eventually(const std::function<bool()>& holds) {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds{30};
   while (std::chrono::steady_clock::now() < deadline) {
@@ -232,7 +232,7 @@ TEST_F(ManualEventsTest, OfAPortMarkTheQueuePairsThere) {
 
 TEST_F(ManualEventsTest, OfAnotherPortOrTheDeviceLeaveThemAlone) {
   for (const int port : {0, 2, 255}) raise(event_of(IBV_EVENT_PORT_ERR, port));
-  raise(event_of(IBV_EVENT_DEVICE_FATAL, 1));  // The number means nothing here.
+  raise(event_of(IBV_EVENT_DEVICE_FATAL, 1));  // The number has no meaning here.
   EXPECT_EQ(dispatch(), 4u);
   EXPECT_EQ(queue_pair->events(), EventFlags{});
   EXPECT_TRUE(bench->context.events().has(EventType::port_error | EventType::device_fatal));
@@ -317,7 +317,7 @@ TEST_F(ManualEventsTest, AreToldToTheListener) {
   EXPECT_EQ(listener.thread(), std::this_thread::get_id());
 }
 
-// The mark comes first: a listener that looks at the object finds it.
+// The mark comes first, so a listener that looks at the object finds it.
 TEST_F(ManualEventsTest, AreMarkedBeforeTheyAreTold) {
   EventFlags seen;
   const QueuePair* watched = nullptr;
@@ -347,11 +347,11 @@ TEST_F(ManualEventsTest, OfADestroyedObjectAreNoDanger) {
   raise(event_of(IBV_EVENT_QP_FATAL, *other));
   queue_pair.reset();
   shared.reset();
-  EXPECT_EQ(dispatch(), 1u);  // The device takes back those of the others.
+  EXPECT_EQ(dispatch(), 1u);  // The device removes those of the others.
   EXPECT_EQ(other->events(), EventFlags{EventType::queue_pair_fatal});
 }
 
-// One that the library did not make: a vendor's extension may have.
+// An object that the library did not create; a vendor's extension may have.
 TEST_F(ManualEventsTest, OfAnUnknownObjectAreToldButMarkNothing) {
   ibv_qp_init_attr init{};
   init.qp_type = IBV_QPT_RC;
@@ -474,7 +474,7 @@ TEST_F(EventThreadTest, TellsOfADeviceThatIsGone) {
   EXPECT_NE(logged.find("the device is gone"), std::string::npos) << logged;
 }
 
-// Objects come and go while events do: nothing is lost, leaked or touched after its end.
+// Objects and events come and go: nothing is lost, leaked or touched after its end.
 TEST_F(EventThreadTest, KeepsPaceWithObjectsThatComeAndGo) {
   Listener listener;
   const Bench bench(open({.on_event = listener.handler()}), 4096);

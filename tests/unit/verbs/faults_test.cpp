@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What if the n-th call of the driver fails, for every n? Nothing leaks, and the caller is told.
+// What if the n-th call of the driver fails, for every n? Nothing leaks, and the caller gets the
+// error.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -18,12 +19,12 @@
 namespace verbatim {
 namespace {
 
-/// Makes one of everything, and posts and polls once. All of it is gone when this returns.
+/// Creates one of each object, and posts and polls once. All of it is gone when this returns.
 Result<void> use_everything(const Provider& provider,
                             std::optional<std::uint32_t> inline_bytes = {}) {
   const auto devices = VERBATIM_TRY(list_devices(provider));
   if (devices.empty()) return std::unexpected(Error{.code = Errc::not_found});
-  // Manual: with a thread, the order of calls would not be the same each time.
+  // Manual: with a thread, the order of calls would vary.
   const auto context = VERBATIM_TRY(devices[0].open({.events = EventDelivery::manual}));
   const auto domain = VERBATIM_TRY(context.allocate_domain());
   const auto buffer = VERBATIM_TRY(domain.allocate(4096));
@@ -79,7 +80,7 @@ TEST_F(Faults, OfAnyCallLeakNothingAndAreReported) {
     const auto result = use_everything(provider);
     const std::string_view verb = faulty::failed_verb();
     ASSERT_EQ(verbatim_null_live_objects(), 0) << "call " << number << ", " << verb;
-    if (verb.empty()) break;  // There are not so many calls: all were tried.
+    if (verb.empty()) break;  // There are no more calls: all were tried.
     if (result) continue;     // A destructor's call, or one that is not needed.
     ++reported;
     EXPECT_EQ(result.error().os_error, EIO) << verb << ": " << to_string(result.error());
@@ -99,7 +100,7 @@ class FaultOf : public Faults, public testing::WithParamInterface<Fault> {};
 
 TEST_P(FaultOf, IsTheErrorThatTheCallerGets) {
   faulty::fail_call(GetParam().verb, 0, GetParam().error);
-  // Nothing inline: where the default is refused, the library tries again without.
+  // No inline data, because the library retries without it if the default is refused.
   const auto result = use_everything(provider, 0);
   ASSERT_FALSE(result);
   EXPECT_EQ(result.error().code, GetParam().expected) << to_string(result.error());
@@ -123,7 +124,7 @@ INSTANTIATE_TEST_SUITE_P(Verbs, FaultOf,
                                          Fault{"create_ah", ENOMEM, Errc::out_of_resources}),
                          [](const auto& fault) { return std::string{fault.param.verb}; });
 
-/// A verb that destroys is not asked twice, and what comes after it is destroyed, too.
+/// A verb that destroys is not called twice, and the objects after it are destroyed, too.
 TEST_F(Faults, OfDestructionLeaveTheRestToBeDestroyed) {
   for (const char* verb :
        {"destroy_qp", "destroy_ah", "destroy_srq", "destroy_cq", "destroy_comp_channel", "dereg_mr",

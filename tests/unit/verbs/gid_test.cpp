@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: a GID is told apart by the rules of IPv6, and printed as such.
+// Goal: a GID is classified by the rules of IPv6, and printed as an IPv6 address.
 #include "verbatim/verbs/gid.hpp"
 
 #include <arpa/inet.h>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Goal: a queue pair offers its peer every address that can work, best first, on the port and in
-//       the partition that were asked for or are the obvious choice.
-// Method: ports, GID and partition tables of the test's making; the endpoint shows what was chosen.
+//       the partition that were requested or are the obvious choice.
+// Method: ports, GID tables and partition tables that the test defines; the endpoint shows what was
+//         chosen.
 #include <gtest/gtest.h>
 #include <net/if.h>
 
@@ -89,7 +90,7 @@ TEST_F(LocalEndpointTest, DescribesQueuePairAndPort) {
   EXPECT_TRUE(endpoint.atomics);
 }
 
-// A stale packet, or a recycled number, must not be taken for this connection.
+// A stale packet, or a recycled number, must not be mistaken for this connection.
 TEST_F(LocalEndpointTest, NonceAndSequenceNumberAreNewEachTime) {
   const Endpoint first = endpoint();
   const Endpoint second = endpoint();
@@ -153,7 +154,7 @@ TEST_F(LocalEndpointTest, PortThatDoesNotExistIsNamed) {
 // ---- Addresses
 
 TEST_F(LocalEndpointTest, InfinibandOffersItsGidsAsSuch) {
-  add_gid(link_local(9), 4, IBV_GID_TYPE_ROCE_V2);  // What the driver calls it does not matter.
+  add_gid(link_local(9), 4, IBV_GID_TYPE_ROCE_V2);  // The driver's name for it does not matter.
   const Endpoint offered = endpoint();
   ASSERT_EQ(offered.gids.size(), 2u);
   EXPECT_EQ(offered.gids[0].index, 0u);
@@ -204,7 +205,7 @@ TEST_F(LocalEndpointTest, GidThatIsNotThereIsNamed) {
                            Errc::not_found, "gid_index", {.value = 7, .limit = 16}));
 }
 
-// The address vector has 8 bits for it: a higher one would silently become another.
+// The address vector has 8 bits for it, so a higher index would silently become another one.
 TEST_F(LocalEndpointTest, GidThatNoAddressVectorCanNameIsNotOffered) {
   knobs.port.gid_tbl_len = 512;
   add_gid(link_local(9), 256, IBV_GID_TYPE_IB);
@@ -222,7 +223,7 @@ TEST_F(LocalEndpointTest, AddressOfAnInterfaceThatIsUpIsOffered) {
   use_ethernet();
   const unsigned loopback = if_nametoindex("lo");
   add_gid(ipv4(1), 0, IBV_GID_TYPE_ROCE_V2, loopback);
-  add_gid(ipv4(2), 1, IBV_GID_TYPE_ROCE_V2, 0x7fffffff);  // None: nothing says that it is down.
+  add_gid(ipv4(2), 1, IBV_GID_TYPE_ROCE_V2, 0x7fffffff);  // An unknown interface counts as up.
   EXPECT_EQ(endpoint().gids.size(), 2u);
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: no element names a byte outside its region, whatever the arithmetic; and what a region
-//       tells peers is what they can use.
-// Method: tables of ranges at and beyond each end, in the three ways to make an element.
+// Goal: no element names a byte outside its region, whatever the arithmetic; and peers can use what
+//       a region publishes.
+// Method: tables of ranges at and beyond each end, in the three ways to create an element.
 #include "verbatim/verbs/memory_region.hpp"
 
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ namespace {
 
 template <class Element>
 ibv_sge raw(const Element& element) {
-  return std::bit_cast<ibv_sge>(element);  // That is all that an element holds.
+  return std::bit_cast<ibv_sge>(element);  // An element holds nothing else.
 }
 
 class MemoryRegionTest : public NullDevice {
@@ -78,7 +78,7 @@ TEST_F(MemoryRegionTest, OneObjectIsItsBytes) {
   const ibv_sge number = raw(region.scatter(record.number));
   EXPECT_EQ(number.addr, address);
   EXPECT_EQ(number.length, 8u);
-  const ibv_sge name = raw(region.gather(record.name));  // A container still is its elements.
+  const ibv_sge name = raw(region.gather(record.name));  // A container means its elements.
   EXPECT_EQ(name.addr, address + 8);
   EXPECT_EQ(name.length, 12u);
   EXPECT_EQ(raw(require(region.try_gather(record.number))).length, 8u);
@@ -182,7 +182,7 @@ TEST_F(MemoryRegionTest, OutsideIsAViolationWithTheNumbers) {
     EXPECT_NE(std::string{violation.what}.find("gather()"), std::string::npos);
     EXPECT_EQ(violation.value, 10u);
     EXPECT_EQ(violation.limit, kSize);
-    EXPECT_EQ(violation.where.line(), line);  // Where the caller is, not the library.
+    EXPECT_EQ(violation.where.line(), line);  // The place of the caller, not the library.
   }
 }
 
@@ -235,7 +235,7 @@ TEST_F(MemoryRegionTest, ByOffsetStaysInside) {
   EXPECT_TRUE(fails_with(region.scatter_at(0, kHuge), Errc::limit_exceeded));
 }
 
-// An element counts in 32 bits: what is longer must not be cut to what fits.
+// An element has a length of 32 bits: a longer range must not be truncated.
 TEST_F(MemoryRegionTest, MoreThanAnElementCanNameIsRefused) {
   constexpr std::size_t kBytes = (std::size_t{1} << 32) + 10;
   void* const address =
@@ -301,7 +301,7 @@ DmabufOptions dmabuf() {
           .access = Access::local_write | Access::remote_read};
 }
 
-// The raw object says `offset` where others say their address.
+// The raw object holds `offset` in the place of the address.
 TEST_F(MemoryRegionTest, OfADmabufIsNamedByItsIova) {
   const MemoryRegion region = require(domain.register_dmabuf(dmabuf()));
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(unsafe::native(region)->addr), 4096u);
@@ -363,7 +363,7 @@ TEST_F(MemoryRegionTest, MovesAndIsDeregisteredOnce) {
     MemoryRegion second = std::move(first);
     EXPECT_EQ(live(), before + 1);
     EXPECT_EQ(second.gather(at(0, 1)).size_bytes(), 1u);
-    second = read_only();  // What was there goes.
+    second = read_only();  // The former one goes.
     EXPECT_EQ(live(), before + 1);
     EXPECT_EQ(second.access(), AccessFlags{});
   }

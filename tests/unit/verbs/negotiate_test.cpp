@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: two endpoints that can talk agree, each seeing the mirror image of the other; two that
-// cannot are told why. Method: pairs that differ in one thing, then random pairs (seeded).
+// Goal: two endpoints that can talk agree, and each sees the mirror image of the other; two that
+//       cannot get the reason.
+// Method: pairs that differ in one thing, then random pairs (seeded).
 #include "verbatim/verbs/negotiate.hpp"
 
 #include <gtest/gtest.h>
@@ -115,7 +116,7 @@ TEST(Negotiate, AtomicsNeedBothDevicesAndRoomForOne) {
   EXPECT_TRUE(negotiate(pair.a, pair.b)->atomics);
   pair.b.read_atomic_responder = 0;
   EXPECT_FALSE(negotiate(pair.a, pair.b)->atomics);
-  EXPECT_TRUE(negotiate(pair.b, pair.a)->atomics);  // The other way there is room.
+  EXPECT_TRUE(negotiate(pair.b, pair.a)->atomics);  // In the other direction there is room.
   pair.b.atomics = false;
   EXPECT_FALSE(negotiate(pair.b, pair.a)->atomics);
 }
@@ -379,7 +380,7 @@ void expect_mirror(const Endpoint& local, const Agreement& mine, const Agreement
   EXPECT_EQ(theirs.remote_nonce, local.nonce);
 }
 
-// A sound table has each index once; a hostile or careless peer must not split the two views.
+// A valid table has each index once. A hostile or careless peer must not split the two views.
 TEST(Negotiate, RepeatedIndexesStillMirror) {
   Pair pair;
   pair.a.gids = {{gid("::ffff:10.0.0.1"), 1, kV2}, {gid("::ffff:10.0.7.1"), 1, kV2}};
@@ -390,7 +391,7 @@ TEST(Negotiate, RepeatedIndexesStillMirror) {
   EXPECT_EQ(ba.path.remote_gid, gid("::ffff:10.0.0.1"));
 }
 
-/// Random, but alike enough that most pairs get as far as the addresses.
+/// Random, but similar enough that most pairs get as far as the addresses.
 std::pair<Endpoint, Endpoint> random_pair(std::mt19937_64& random) {
   std::pair<Endpoint, Endpoint> pair{test::random_endpoint(random), test::random_endpoint(random)};
   auto& [a, b] = pair;
@@ -429,7 +430,7 @@ TEST(Negotiate, BothSidesMirrorEachOther) {
       ASSERT_EQ(ab.error().limit, ba.error().value);
     }
   }
-  EXPECT_GT(agreed, 1000);  // Else the test tests little.
+  EXPECT_GT(agreed, 1000);  // Otherwise the test shows little.
   EXPECT_GT(refused, 1000);
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: a thread that is bound to a node runs there and gets its memory there, strictly if asked;
-//       a node that does not exist is named, and unbinding undoes it all.
-// Method: threads of the test's own, and the kernel's word about their policy.
+// Goal: a thread that is bound to a node runs there and gets its memory there, strictly if
+//       requested; a node that does not exist is named, and unbinding undoes everything.
+// Method: threads of the test, and what the kernel reports about their policy.
 #include "verbatim/verbs/numa.hpp"
 
 #include <gtest/gtest.h>
@@ -34,7 +34,7 @@ struct Policy {
   std::array<unsigned long, 16> nodes{};
 };
 
-/// The kernel's word about the calling thread; empty where it does not say.
+/// What the kernel reports about the calling thread; empty if it reports nothing.
 std::optional<Policy> policy() {
   Policy found;
   if (syscall(SYS_get_mempolicy, &found.mode, found.nodes.data(),
@@ -64,7 +64,7 @@ class NumaTest : public NullDevice {
     if (!has_libnuma()) GTEST_SKIP() << "libnuma, or NUMA in the kernel, is not there";
     if (!can_choose()) GTEST_SKIP() << "this system lets no thread choose a memory policy";
   }
-  /// So that no other test runs on a bound thread.
+  /// In a separate thread, so that no other test runs on a bound thread.
   static void in_thread(const std::function<void()>& body) { std::thread{body}.join(); }
 };
 
@@ -98,7 +98,7 @@ TEST_F(NumaTest, PreferredNodeComesFirst) {
   });
 }
 
-// Only this policy makes an allocation fail rather than come from elsewhere.
+// Only this policy makes an allocation fail instead of using another node.
 TEST_F(NumaTest, StrictNodeIsTheOnlyOne) {
   in_thread([] {
     require(bind_thread_to_node(0, NumaPolicy::strict));
@@ -109,7 +109,7 @@ TEST_F(NumaTest, StrictNodeIsTheOnlyOne) {
   });
 }
 
-/// From now on the kernel answers this thread's set_mempolicy with EPERM, as a container may.
+/// From now on the kernel answers this thread's set_mempolicy with EPERM, as in some containers.
 bool deny_memory_policy() {
   std::array<sock_filter, 4> code{{
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
@@ -133,7 +133,7 @@ TEST_F(NumaTest, DeniedMemoryPolicyIsReported) {
       ASSERT_TRUE(fails_with(bound, Errc::permission_denied));
       EXPECT_EQ(bound.error().os_error, EPERM);
     }
-    // Nothing is as before, and it says so.
+    // The state is not restored, and the error says so.
     EXPECT_TRUE(fails_with(unbind_thread(), Errc::permission_denied));
     EXPECT_EQ(policy()->mode, MPOL_PREFERRED);
   });
@@ -159,7 +159,7 @@ TEST_F(NumaTest, UnbindingUndoesIt) {
       const auto bound = policy();
       ASSERT_TRUE(bound);
       EXPECT_FALSE(bound->mode == MPOL_DEFAULT || bound->mode == MPOL_LOCAL) << bound->mode;
-      // One processor: on a machine with one node, binding alone takes none away.
+      // One processor, because on a machine with one node, binding alone removes none.
       cpu_set_t one;
       CPU_ZERO(&one);
       CPU_SET(static_cast<std::size_t>(sched_getcpu()), &one);

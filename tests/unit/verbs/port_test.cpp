@@ -64,7 +64,7 @@ TEST(MaximumTransferUnit, RefusesOtherCodes) {
 }
 
 TEST(LinkRate, IsLanesTimesSpeed) {
-  EXPECT_EQ(link_rate_mbps(1, 1), 2500u);      // 1X SDR: what Soft-RoCE says
+  EXPECT_EQ(link_rate_mbps(1, 1), 2500u);      // 1X SDR: as Soft-RoCE reports
   EXPECT_EQ(link_rate_mbps(2, 32), 100000u);   // 4X EDR
   EXPECT_EQ(link_rate_mbps(2, 128), 400000u);  // 4X NDR
   EXPECT_EQ(link_rate_mbps(16, 64), 100000u);  // 2X HDR

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: memory is registered with exactly the rights that were asked for; what cannot be
-//       registered is refused with the numbers, before or after the device was asked.
-// Method: the null provider, with the registration verb noted or made to fail.
+// Goal: memory is registered with exactly the requested rights; what cannot be registered is
+//       refused with the numbers, before or after the device was called.
+// Method: the null provider, with the registration verb recorded or made to fail.
 #include "verbatim/verbs/protection_domain.hpp"
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@
 namespace verbatim::test {
 namespace {
 
-/// What the device was asked to register.
+/// What the device had to register.
 struct Noted {
   const void* address = nullptr;
   std::size_t length = 0;
@@ -32,7 +32,7 @@ struct Noted {
 
 class ProtectionDomainTest : public NullDevice {
  protected:
-  /// The table notes what it is asked to register, and fails if `refusal` is set.
+  /// The table records what it has to register, and fails if `refusal` is set.
   ProtectionDomain noting_domain() {
     noted = {};
     refusal = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: a default fits the device, a wish that does not fit is refused by name and numbers, and a
-//       queue pair that could not be finished is not left behind.
-// Method: the null provider with small or strange limits; what it was told to create is noted.
+// Goal: a default fits the device, a request that does not fit is refused with name and numbers,
+//       and a queue pair that could not be finished is not left behind.
+// Method: the null provider with small or strange limits; the test records what it has to create.
 #include <gtest/gtest.h>
 
 #include <cerrno>
@@ -28,7 +28,7 @@ class QueuePairCreateTest : public NullDevice {
       return verbatim_null_provider()->create_qp(domain, init);
     };
   }
-  static inline ibv_qp_init_attr created{};  ///< As it was asked for.
+  static inline ibv_qp_init_attr created{};  ///< As requested.
   static inline int creations = 0;
 };
 
@@ -137,7 +137,7 @@ INSTANTIATE_TEST_SUITE_P(
                     TooMuch{"max_read_atomic", 7, 6,
                             [](QueuePairOptions& options) { options.max_read_atomic = 7; }}));
 
-// ---- Inline data: no query tells how much a device takes
+// ---- Inline data: no query returns how much a device accepts
 
 TEST_F(QueuePairCreateTest, WithoutInlineTheDefaultGoesWithout) {
   knobs.max_inline_bytes = 0;
@@ -176,7 +176,7 @@ TEST_F(QueuePairCreateTest, NoInlineIsNotTriedTwice) {
 
 int refusal = 0;
 
-/// A device that takes nothing inline, and says so with `refusal`.
+/// A device that accepts no inline data, and answers with `refusal`.
 ibv_qp* refuse_inline(ibv_pd* domain, ibv_qp_init_attr* init) {
   if (init->cap.max_inline_data == 0) return verbatim_null_provider()->create_qp(domain, init);
   errno = refusal;
@@ -192,7 +192,7 @@ TEST_F(QueuePairCreateTest, WhatCanMeanTooMuchInlineIsTriedWithout) {
   }
 }
 
-// A device that is gone, or denies it, is not asked for something smaller.
+// If the device is gone or denies access, the library does not ask for something smaller.
 TEST_F(QueuePairCreateTest, WhatCannotMeanTooMuchInlineIsReportedAsItIs) {
   table.create_qp = &refuse_inline;
   const Bench bench(open());
@@ -332,7 +332,7 @@ TEST_F(QueuePairCreateTest, FlowLabelHasTwentyBits) {
 
 // ---- Nothing is left behind
 
-// Whatever fails after the device has made the queue pair: it is destroyed again.
+// If something fails after the device has created the queue pair, it is destroyed again.
 TEST_F(QueuePairCreateTest, ThatCannotBeDescribedIsDestroyed) {
   table.query_pkey = [](ibv_context*, std::uint8_t, int, __be16*) {
     errno = EIO;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Goal: a queue pair goes through its states with exactly the attributes that were agreed on, can
-//       be broken, reset and connected again, and a wrong step leaves it as it was.
-// Method: the null provider notes every ibv_modify_qp; the peer is the queue pair itself, or an
+//       be broken, reset and reconnected, and a wrong step leaves it unchanged.
+// Method: the null provider records every ibv_modify_qp; the peer is the queue pair itself, or an
 //         endpoint made by hand.
 #include "verbatim/verbs/queue_pair.hpp"
 
@@ -80,7 +80,7 @@ TEST_F(QueuePairTest, DefaultsReachTheDevice) {
   EXPECT_EQ(send.sq_psn, self.psn.value());
   EXPECT_EQ(send.timeout, 14);
   EXPECT_EQ(send.retry_cnt, 7);
-  EXPECT_EQ(send.rnr_retry, 7);  // Without end.
+  EXPECT_EQ(send.rnr_retry, 7);  // Unlimited.
   EXPECT_EQ(send.max_rd_atomic, 16);
   EXPECT_EQ(require(queue_pair.query_state()), QueuePairState::ready_to_send);
 }

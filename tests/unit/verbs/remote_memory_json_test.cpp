@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: JSON keeps all three fields, and whatever is wrong in it is named.
+// Goal: JSON keeps all three fields, and an error names what is wrong in it.
 #include <gtest/gtest.h>
 
 #include <limits>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: no arithmetic on a peer's memory leaves it, and a record says exactly what it was made of.
+// Goal: no arithmetic on a peer's memory leaves its bounds, and a record contains exactly what it
+//       was made from.
 #include "verbatim/verbs/remote_memory.hpp"
 
 #include <gtest/gtest.h>
@@ -200,7 +201,7 @@ TEST(RemoteAtomic, OfASpanIsOneOfItsWords) {
             (RemoteMemoryRegion{0x1000 + 24, 8, RemoteKey{42}}));
   const auto counters = RemoteSpan<Counter, kAtomic>::of(kRegion);
   EXPECT_EQ(RemoteAtomic::at(counters[1].field(&Counter::misses))->region().address, 0x1018u);
-  // The type cannot know where the peer's memory lies.
+  // The type cannot know the address of the peer's memory.
   const auto crooked = RemoteSpan<std::uint64_t, kAtomic>::of({.address = 0x1004, .length = 16});
   EXPECT_STREQ(RemoteAtomic::at(crooked[0]).error().field, "alignment");
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: a shared receive queue is as deep as the device made it, refuses what does not fit by name
-//       and numbers, and tells when it runs low.
+// Goal: a shared receive queue is as deep as the device made it, refuses what does not fit with
+//       name and numbers, and reports when it runs low.
 // Method: the null provider with small limits.
 #include "verbatim/verbs/shared_receive_queue.hpp"
 

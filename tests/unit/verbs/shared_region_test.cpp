@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: memory for peers gives the rights that were asked for and no other, and the CPU touches it
-//       word by word, inside its bounds.
-// Method: the null provider; a thread in the place of a peer.
+// Goal: memory for peers has the requested rights and no others, and the CPU accesses it word by
+//       word, inside its bounds.
+// Method: the null provider; a thread takes the place of a peer.
 #include "verbatim/verbs/shared_region.hpp"
 
 #include <gtest/gtest.h>
@@ -123,7 +123,7 @@ TEST_F(SharedRegionTest, RefusesWordsThatAreNotAligned) {
   EXPECT_EQ(shared.load_acquire<std::uint32_t>(4), 0u);
 }
 
-// What was written before the word is there once the word is seen.
+// Everything written before the word is visible once the word is.
 TEST_F(SharedRegionTest, AWordPublishesWhatCameBefore) {
   SharedRegion shared = make(128);
   std::thread writer{[&] {

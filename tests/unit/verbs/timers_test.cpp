@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: no code outside the wire's range can exist, and no timer is shorter than asked for.
+// Goal: no code outside the range of the wire can exist, and no timer is shorter than requested.
 // Method: all codes, and durations around each step.
 #include "verbatim/verbs/timers.hpp"
 
@@ -28,7 +28,7 @@ TEST(MaxAckRetries, RefusesEightAndSaysSo) {
   EXPECT_STREQ(result.error().field, "retries");
   EXPECT_EQ(result.error().value, 8u);
   EXPECT_EQ(result.error().limit, 7u);
-  EXPECT_FALSE(MaxAckRetries::limited(256));  // Not cut to eight bits.
+  EXPECT_FALSE(MaxAckRetries::limited(256));  // Not truncated to eight bits.
 }
 
 TEST(MaxRnrRetries, SevenRetriesAreNotUnlimited) {
@@ -115,7 +115,7 @@ TEST(AckTimeout, TakesFiveBits) {
 }
 
 TEST(AckTimeout, RoundsUpNeverDown) {
-  // The first three once gave a shorter time-out than was asked for, or none at all.
+  // The first three once gave a shorter time-out than requested, or none at all.
   EXPECT_EQ(AckTimeout::at_least(8193ns).value().code(), 2);
   EXPECT_EQ(AckTimeout::at_least(20000ns).value().code(), 3);
   EXPECT_EQ(AckTimeout::at_least(100ns).value().code(), 1);

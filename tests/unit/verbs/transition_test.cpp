@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Goal: the table accepts what the specification allows, and names what is wrong.
-// Method: the way of a queue pair of each type, then each attribute left out and each one added.
+// Method: the path of a queue pair of each type, then each attribute left out and each one added.
 #include "verbatim/verbs/transition.hpp"
 
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ struct Step {
   unsigned optional;
 };
 
-/// Written out one by one, so that a slip in the table's shorthand does not repeat here.
+/// Written out one by one, so that a mistake in the table's shorthand is not repeated here.
 const std::vector<Step>& steps() {
   static const std::vector<Step> kAll = {
       {{kRc, reset, initialized},

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Goal: each kind of work reaches the device with every field that its opcode needs, and what the
-//       device would refuse without saying why is refused before, by name and numbers.
+//       device would refuse without a reason is refused before, with name and numbers.
 // Method: the post verbs are replaced by ones that keep what they are given.
 #include "verbatim/verbs/unsafe.hpp"
 
@@ -266,7 +266,7 @@ TEST_F(UnsafeTest, Datagram) {
   EXPECT_EQ(elements[0].length, 50u);
 }
 
-// Without an address the device would follow whatever pointer lies there.
+// Without an address the device would follow an arbitrary pointer.
 TEST_F(UnsafeTest, OnADatagramQueuePairEverythingElseIsRefused) {
   const Bench bench(open());
   auto prepared = require(bench.prepare(
@@ -286,7 +286,7 @@ TEST_F(UnsafeTest, OnADatagramQueuePairEverythingElseIsRefused) {
   EXPECT_TRUE(refused(Send{buffer.gather(0, 1), {.inlined = true}}));
   EXPECT_TRUE(refused(Write{buffer.gather(0, 50), kRemote}));
   EXPECT_EQ(capture.calls, 0u);
-  // Moving it, by construction and by assignment, does not make it forget.
+  // The queue pair remembers this after a move, by construction and by assignment.
   QueuePair moved = std::move(queue_pair);
   EXPECT_TRUE(
       fails_naming(unsafe::post(moved, Send{}, WrId{1}), Errc::invalid_argument, "Datagram"));

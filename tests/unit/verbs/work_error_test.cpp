@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: the line of a failed completion tells all that the device said.
+// Goal: the line of a failed completion contains everything that the device reported.
 #include "verbatim/verbs/work_error.hpp"
 
 #include <gmock/gmock.h>
