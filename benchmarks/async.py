@@ -1,23 +1,23 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""What a Reactor of many channels costs, on the software device, with both peers in one process.
+"""What a Reactor with many channels costs, on the software device, with both peers in one process.
 
     ./bench async [--json] [--check]
 
 An echo is eight bytes there and back: two sends, two receives.
 
-echo        instructions of an echo, by callgrind, when all channels take turns; next to blocking
-            calls on channels with completion queues of their own
-busy        the same of one channel that is busy among many that wait; next to one alone
-idle        how often the process wakes up while nothing comes, after the first second; then each
+echo        instructions of an echo, counted by callgrind, when all channels take turns; compared
+            with blocking calls on channels with separate completion queues
+busy        the same for one busy channel among many that wait; compared with one channel alone
+idle        how often the process wakes up while nothing arrives, after the first second; then each
             channel has to echo
-memory      what a channel takes that has filled its queues once, and how many descriptors
+memory      the memory of a channel that has filled its queues once, and its descriptors
 round_trip  microseconds of an echo between two threads on two cores: when the server sleeps
-            (woken), and when it does not (busy); next to one blocking channel. Medians of ROUNDS
-            interleaved runs; ratio is the median of the ratios within them.
+            (woken), and when it does not (busy); compared with one blocking channel. Medians of
+            ROUNDS interleaved runs; ratio is the median of the ratios within them.
 
 --json   JSON lines only on stdout, one per case; the rest goes to stderr.
---check  holds the figures against their limits; exit status 1 if one is missed.
+--check  compares the figures with their limits; exit status 1 if one is missed.
 """
 import argparse
 import json
@@ -33,14 +33,14 @@ CHANNELS = 1024
 ECHOES_EACH = 20  # of many channels
 ECHOES_OF_ONE = 20_000
 IDLE_S = 30
-MANY = 10_000  # whose memory is measured
-ROUNDS, SLEEPS = 5, 200  # each sleep is an echo of a server that must be woken
-PASSES = 3  # how often the clock is asked before it is believed that something is too slow
+MANY = 10_000  # channels; their memory is measured
+ROUNDS, SLEEPS = 5, 200  # each sleep is an echo from a server that has to be woken
+PASSES = 3  # how many measurements must miss a limit before the check fails
 
 
 class Kind(NamedTuple):
-    """A way for channels to be on a reactor."""
-    echo: float  # at most so many times what blocking takes
+    """How channels use a reactor, and the limits for that."""
+    echo: float  # at most this many times the cost of blocking calls
     kib: float  # at most, for each channel
 
 
@@ -57,24 +57,24 @@ def result(case, value, unit, **more):
 
 
 def limited(case, value, unit, least, most):
-    """What must not be too much by itself."""
+    """The result for a figure with an absolute limit."""
     return result(case, value, unit, least=least, most=most, ok=least <= value <= most)
 
 
 def compared(case, value, unit, base, ratio, most, least=0):
-    """What must not be too much next to another figure."""
+    """The result for a figure with a limit relative to another figure."""
     return result(case, value, unit, base=base, ratio=round(ratio, 4), least=least, most=most,
                   ok=least <= ratio <= most)
 
 
 def echo(driver, kind, channels, busy, rounds):
-    """Instructions of one echo."""
+    """The instructions of one echo."""
     total, printed = instructions("async_measured", driver, "echo", kind, channels, busy, rounds)
     return round(total / printed["echoes"], 1)
 
 
 def count(driver, kind, gate):
-    """All that does not hang on the clock."""
+    """All figures that do not depend on the clock."""
     blocking = echo(driver, "blocking", CHANNELS, CHANNELS, ECHOES_EACH)
     many = echo(driver, kind, CHANNELS, CHANNELS, ECHOES_EACH)
     alone = echo(driver, kind, 1, 1, ECHOES_OF_ONE)
@@ -112,7 +112,7 @@ def round_trips(driver):
 
 
 def steady_round_trips(driver):
-    """Again while a limit is missed: another program may have been in the way."""
+    """Measures again while a limit is missed, because another program may have disturbed it."""
     best = round_trips(driver)
     for _ in range(PASSES - 1):
         if all(each["ok"] for each in best):

@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Our barriers next to MPI_Barrier, in the same processes, on the software device.
+"""Our barriers compared with MPI_Barrier, in the same processes, on the software device.
 
     ./bench barrier [--json] [--check]
 
 mpirun starts the ranks on two processors. In each round every algorithm and MPI_Barrier run a block
-of barriers; `ratio` is the median of the ratios within the rounds, so a machine that is busy with
-other things slows both down. Where it is allowed, the ranks run under SCHED_RR, which keeps other
-programs out of the way.
+of barriers; `ratio` is the median of the ratios within the rounds, so other load on the machine
+slows both down alike. If it is allowed, the ranks run under SCHED_RR, which keeps other programs
+out of the way.
 
 --json   JSON lines only on stdout, one per case; the rest goes to stderr.
---check  holds the ratios of `automatic` against GATES; exit status 1 if one is missed.
+--check  compares the ratios of `automatic` with GATES; exit status 1 if one is missed.
 """
 import argparse
 import json
@@ -21,9 +21,9 @@ import sys
 
 from overhead import CANNOT, ROOT, Broken, build, report, run
 
-GATES = {2: 0.85, 8: 0.80, 16: 0.70}  # ranks: at most so many times MPI_Barrier
+GATES = {2: 0.85, 8: 0.80, 16: 0.70}  # ranks: at most this many times MPI_Barrier
 BLOCKS = {2: (15, 3000), 8: (9, 300), 16: (9, 150)}  # ranks: rounds, barriers in each
-PASSES = 3  # how often the clock is asked before it is believed that something is too slow
+PASSES = 3  # how many measurements must miss a limit before the check fails
 PATIENCE_S = 120
 
 
@@ -33,7 +33,7 @@ def works(*command):
 
 
 def launcher(cores):
-    """What comes before the number of ranks."""
+    """The part of the mpirun command before the number of ranks."""
     command = ["timeout", str(PATIENCE_S), "taskset", "-c", ",".join(map(str, cores))]
     if works("chrt", "-r", "1", "true"):
         command += ["chrt", "-r", "1"]
@@ -58,7 +58,7 @@ def measure(driver, launch, processors, ranks):
 
 
 def steady(driver, launch, processors, ranks):
-    """Again while a limit is missed: another program may have been in the way."""
+    """Measures again while a limit is missed, because another program may have disturbed it."""
     best = measure(driver, launch, processors, ranks)
     for _ in range(PASSES - 1):
         if all(each["ok"] for each in best):

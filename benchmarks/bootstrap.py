@@ -1,20 +1,21 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""How long a job takes to start, meet and end, next to a program that only uses PMIx.
+"""How long a job takes to start, meet and end, compared with a program that only uses PMIx.
 
     ./bench bootstrap [--json] [--check] [--rounds N] [--only PATTERN] [--ours PROGRAM]
 
 `ours` is a program started by `verbatim run -n N`: by default one whose ranks join, are connected
 to the barrier's partners, meet and leave. `reference` is bootstrap_reference.c under mpirun: PMIx
-init, put, fence, get of all, finalize. Both from the start of the launcher to its exit, one right
-after the other in each round; who is first changes. `ratio` is the median of the ratios within the
-rounds: a machine that is busy with other things slows both down.
+init, put, fence, get of all, finalize. Both are timed from the start of the launcher to its exit,
+one right after the other in each round, and the order alternates. `ratio` is the median of the
+ratios within the rounds, so other load on the machine slows both down alike.
 
-`bytes_per_rank` is what the session of rank 0 carried, both ways, with no connections and with all.
-`connection` is what each of them takes of the heap beyond a bare queue pair, and of descriptors.
+`bytes_per_rank` is the traffic of rank 0's session in both directions, with no connections and with
+all. `connection` is what one connection takes: heap beyond that of a bare queue pair, and
+descriptors.
 
 --json   JSON lines only on stdout, one per case; the rest goes to stderr.
---check  holds the ratios and the bytes against their limits; exit status 1 if one is missed.
+--check  compares the ratios and the bytes with their limits; exit status 1 if one is missed.
 --only   the cases whose name contains PATTERN.
 --ours   another program, and arguments if it is quoted.
 """
@@ -34,12 +35,12 @@ PROGRAM = BUILD / "benchmarks" / "bootstrap_program"
 RANKS = (64, 256)
 ROUNDS = 7
 PATIENCE_S = 60  # for one run
-TRIES = 4  # OpenMPI 4.1's mpirun loses a rank's end now and then, and fails or waits for ever
+TRIES = 4  # OpenMPI 4.1's mpirun sometimes misses the end of a rank, and fails or waits for ever
 MOST = 0.75  # times the reference
 
 
 def most_bytes(ranks, connect):
-    """Per rank, for what it has to know of all others."""
+    """The limit per rank, for what it has to know about all others."""
     return 1024 + {"none": 128, "all": 320}[connect] * ranks
 
 
@@ -59,7 +60,7 @@ def timed(command):
 
 
 def timed_until_it_works(command, tries):
-    """The first run that ends well. How many did not is told."""
+    """The first run that succeeds. Prints how many did not."""
     for left in range(tries - 1, -1, -1):
         try:
             return timed(command)
@@ -77,7 +78,7 @@ def launchers(ranks, ours):
 
 
 def measure(ranks, ours, rounds):
-    """The figures of one number of ranks; the first run of each is not counted."""
+    """The figures for one number of ranks; the first run of each program does not count."""
     commands = launchers(ranks, ours)
     took = {name: [] for name in commands}
     for number in range(-1, rounds):
@@ -95,7 +96,7 @@ def measure(ranks, ours, rounds):
 
 
 def bytes_per_rank(connect, ranks=RANKS[0]):
-    """What the session of rank 0 carried, both ways."""
+    """The traffic of rank 0's session, in both directions."""
     command = launchers(ranks, [PROGRAM, connect])["ours"]
     count = int(re.search(r"\bbytes (\d+)", timed(command)[1])[1])
     limit = most_bytes(ranks, connect)
@@ -104,7 +105,7 @@ def bytes_per_rank(connect, ranks=RANKS[0]):
 
 
 def connections():
-    """What each of them takes: memory beyond the device's, and descriptors."""
+    """What a connection takes: memory beyond the device's, and descriptors."""
     printed = timed([PROGRAM, "connections"])[1]
     found = {name: int(count) for name, count in re.findall(r"(\w+) (\d+)", printed)}
     limits = {"heap": (24 * 1024, "B"), "descriptors": (0, "")}

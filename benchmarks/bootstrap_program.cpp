@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What ./bench bootstrap starts as our ranks: each learns who it is, joins, is connected, meets all
-// others at a barrier and leaves.
+// Our ranks in ./bench bootstrap: each finds its identity, joins, connects, meets the others at a
+// barrier, and leaves.
 //
-//   bootstrap_program partners|all|none     whom it connects to; rank 0 prints "bytes N", what its
-//                                           session carried both ways
-//   bootstrap_program connections           no ranks: prints what a connection takes of the heap
-//                                           beyond a bare queue pair ("heap N"), what that takes
-//                                           ("device N"), and descriptors
+//    bootstrap_program partners|all|none     the peers to which it connects; rank 0 prints
+//                                            "bytes N", the bytes of its session, both ways
+//    bootstrap_program connections           no ranks: prints the heap that a connection takes
+//                                            beyond a bare queue pair ("heap N"), what a bare queue
+//                                            pair takes ("device N"), and the descriptors
 #include <malloc.h>
 
 #include <chrono>
@@ -29,7 +29,7 @@ std::size_t heap_bytes() {
   return now.uordblks + now.hblkhd;
 }
 
-/// Sockets, events and the like: all but the memory that soft0 shares with its peers.
+/// Sockets, events and so on: all except the memory that soft0 shares with its peers.
 std::size_t own_descriptors() {
   std::size_t count = 0;
   for (const auto& each : std::filesystem::directory_iterator{"/proc/self/fd"}) {
@@ -59,7 +59,7 @@ vb::Result<void> take_part(vb::Connect connect) {
 constexpr std::uint32_t kConnections = 64;
 constexpr std::uint32_t kDepth = 16;
 
-/// What the device takes for a bare queue pair of that depth, and the verbs layer.
+/// The heap that the device and the verbs layer take for a bare queue pair of that depth.
 vb::Result<std::size_t> heap_of_queue_pair(const vb::Context& context,
                                            const vb::ProtectionDomain& domain) {
   auto queue = VERBATIM_TRY(context.create_completion_queue({.depth = 2 * kDepth * kConnections}));
@@ -76,7 +76,7 @@ vb::Result<std::size_t> heap_of_queue_pair(const vb::Context& context,
   return (heap_bytes() - heap) / kConnections;
 }
 
-/// Connections as those of a group: at depth 16, on one Reactor.
+/// Measures connections like those of a group: depth 16, on one Reactor.
 vb::Result<void> measure_connections() {
   auto context = VERBATIM_TRY(vb::open_device());
   auto domain = VERBATIM_TRY(context.allocate_domain());

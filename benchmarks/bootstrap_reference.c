@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* What ./bench bootstrap measures against: the least that a program under mpirun does so that every
- * rank knows a record of every other. PMIx init, put, fence, get of all, finalize, and nothing
- * else: no RDMA, no connection, no MPI. It does not change when we get faster. */
+/* The reference of ./bench bootstrap: the least that a program under mpirun has to do so that every
+ * rank gets a record of every other rank. PMIx init, put, fence, get of all, finalize, and nothing
+ * else: no RDMA, no connection, no MPI. It stays the same when we get faster. */
 #include <pmix.h>
 #include <stdio.h>
 #include <string.h>
 
-#define RECORD "a region: address, length, key"  /* About what a rank has to tell. */
+#define RECORD "a region: address, length, key"  /* About what a rank sends. */
 
 static int failed(const char* what, pmix_status_t status) {
   fprintf(stderr, "bootstrap_reference: %s: %d\n", what, status);

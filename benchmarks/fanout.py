@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""What it brings to post to all peers before any is waited for, on the software device.
+"""The gain from posting to all peers before waiting for any of them, on the software device.
 
     ./bench fanout [--json] [--check]
 
 One process writes 64 KiB to each of seven others: by one scatter(), and by a loop of blocking
 writes, in turns. GB/s are medians of ROUNDS; ratio is the median of the ratios within them.
 
-at_once   the device copies inside of the post: there is nothing to overlap, and nothing to lose
-deferred  the device answers later (VERBATIM_SOFT_MODE), as one at the end of a wire does
+at_once   the device copies during the post, so there is nothing to gain, and nothing may be lost
+deferred  the device completes later (VERBATIM_SOFT_MODE), like a device at the end of a wire
 
 --json   JSON lines only on stdout, one per case; the rest goes to stderr.
---check  holds the ratios against their limits; exit status 1 if one is missed.
+--check  compares the ratios with their limits; exit status 1 if one is missed.
 """
 import argparse
 import json
@@ -22,7 +22,7 @@ from overhead import Broken, build, report, run
 
 PEERS, BYTES = 7, 64 << 10
 ROUNDS = 7
-PASSES = 5  # how often the clock is asked before it is believed that something is too slow
+PASSES = 5  # how many measurements must miss a limit before the check fails
 LEAST = {"at_once": 0.95, "deferred": 3.0}  # times the loop
 
 
@@ -32,7 +32,7 @@ def measure(driver, case):
 
 
 def steady(driver, case):
-    """Again while the limit is missed: another program may have been in the way."""
+    """Measures again while the limit is missed, because another program may have disturbed it."""
     best = measure(driver, case)
     for _ in range(PASSES - 1):
         if best["ratio"] >= LEAST[case]:

@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""What the library costs over bare verbs, on a provider that does nothing.
+"""What the library costs compared with bare verbs, on a provider that does nothing.
 
     ./bench overhead [--json] [--check]
 
 Each case sends 8 bytes and waits for the completion, one at a time; `raw` does so in C, without
-the library. Instructions are counted by callgrind over exactly OPERATIONS of them, and are the same
-on every run. Nanoseconds are not: all cases take turns in one process, and the figure is the median
-of ROUNDS; ns_ratio is the median of the ratios to `raw` within each round.
+the library. callgrind counts the instructions of exactly OPERATIONS of them, which are the same in
+every run. Nanoseconds are not: all cases take turns in one process, and the figure is the median of
+ROUNDS; ns_ratio is the median of the ratios to `raw` within each round.
 
 --json   JSON lines only on stdout, one per case and compiler; the rest goes to stderr.
---check  holds the figures against GATES; exit status 1 if one is missed.
+--check  compares the figures with GATES; exit status 1 if one is missed.
 """
 import argparse
 import json
@@ -25,11 +25,11 @@ ROOT = Path(__file__).resolve().parent.parent
 CANNOT = 77  # exit status: cannot run here
 
 COMPILERS = {"g++": "release", "clang++": "release-clang"}  # preset
-OPERATIONS = 10_080  # a multiple of 16 and 7, as the groups are
+OPERATIONS = 10_080  # a multiple of 16 and 7, the sizes of the groups
 ROUNDS, SLICE_OPERATIONS = 15, 4_000
-PASSES = 3  # how often the clock is asked before it is believed that a case is too slow
+PASSES = 3  # how many measurements must miss a gate before the check fails
 
-# Above this, the base of all comparisons is itself too dear, and they would flatter us.
+# Above this, the base of all comparisons is itself too expensive, and they would flatter us.
 MAX_RAW_INSTRUCTIONS = 130
 
 
@@ -59,7 +59,7 @@ GATES = {
     "async.asio": Gate(instructions=800, allocations=10 / OPERATIONS),
     "multi.multicast": Gate(more_instructions=60),  # to each of 7 peers
     "pool.take": Gate(instructions=50),  # and dropped again
-    # The software device does all of the work here, so raw is no measure for it.
+    # The software device does all of the work here, so raw is not a useful base.
     "soft.inprocess": Gate(instructions=250),
 }
 
@@ -87,7 +87,7 @@ def build(preset, driver="overhead_driver", *more):
 
 
 def report(name, results, describe, options):
-    """A line for each result, whose "ok" is its verdict; the exit status."""
+    """Prints a line for each result, whose "ok" is the verdict. Returns the exit status."""
     out = sys.stderr if options.json else sys.stdout
     failed = sum(not each["ok"] for each in results)
     for each in results:
@@ -103,7 +103,7 @@ def report(name, results, describe, options):
 
 
 def instructions(function, *command):
-    """Those of one function, with all that it calls, and what the command printed."""
+    """The instructions of one function with everything it calls, and the command's output."""
     out, err = run("valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null",
                    f"--toggle-collect={function}", *command)
     collected = re.search(r"Collected : (\d+)", err)
@@ -127,7 +127,7 @@ def clock(driver):
 
 
 def steady_clock(driver):
-    """The clock again while it misses a gate: another program may have been in the way."""
+    """Times again while a gate is missed, because another program may have disturbed it."""
     times = clock(driver)
     for _ in range(PASSES - 1):
         slow = [case for case, gate in GATES.items()
@@ -149,7 +149,7 @@ def measure(compiler, preset):
 
 
 def verdicts(result, results):
-    """(holds, what was compared) for each gate of one case and compiler."""
+    """(whether it holds, what was compared) for each gate of one case and compiler."""
     gate = GATES.get(result["case"])
     if gate is None:
         return []

@@ -1,18 +1,19 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""What perftest measures on the software device, next to our own loop on the same device.
+"""What perftest measures on the software device, compared with our own loop on that device.
 
     ./bench preload [--json] [--check] [--rounds N] [--only PATTERN]
 
-Debian's perftest, as it is, with libverbatim-preload.so in LD_PRELOAD, in two processes on two
-cores; and the loop of ./bench soft in two others, one right after the other in each round. Both use
-memory that is only registered (plain): perftest has no other. `value` is perftest's, the peer
-`soft` is our loop, and `ratio` the median of the ratios within the rounds. It is 1 if a program
-that knows nothing of us gets what our own library gets. The loop does what perftest does, in its
-order: that gives the receive back before it answers, and reads the clock for every message.
+Each round runs Debian's unmodified perftest with libverbatim-preload.so in LD_PRELOAD, in two
+processes on two cores, and right after it the loop of ./bench soft in two others. Both use memory
+that is only registered (plain), because perftest has no other. `value` is perftest's figure, the
+peer `soft` is our loop, and `ratio` is the median of the ratios within the rounds. It is 1 if a
+program that does not know our library gets the same as the library itself. The loop does what
+perftest does, in the same order: it posts the receive again before it answers, and reads the clock
+for every message.
 
-Of perftest's latencies its median counts ("typical"), of its bandwidths the mean. A round is the
-best of TRIES short runs of each, because a machine that does other things as well disturbs some.
+The figures of perftest are the median ("typical") for latencies, and the mean for bandwidths. A
+round takes the best of TRIES short runs of each, because other load on the machine disturbs some.
 
 --json   JSON lines only on stdout, one per case; the rest goes to stderr.
 --check  every ratio has to be from 0.9 to 1.1; exit status 1 if one is not.
@@ -31,16 +32,16 @@ CASES = [f"{verb}.{figure}.{size}.plain" for figure, size in (("lat", 8), ("bw",
          for verb in ("write", "read", "send")]
 GATES = [gate for case in CASES
          for gate in (Gate(case, "soft", 0.9, False), Gate(case, "soft", 1.1, True))]
-COUNTS = {"lat": 50_000, "bw": 6_656}  # of bandwidths as many as our loop sends
+COUNTS = {"lat": 50_000, "bw": 6_656}  # for bandwidths, as many as our loop sends
 TRIES = 5
-DEPTH = 256  # of the receive queue; our loop has as many
+DEPTH = 256  # of the receive queue, as in our loop
 
 
 def perftest(bench, case):
     """The figure of ib_VERB_FIGURE for this case."""
     verb, figure, size, _ = case.split(".")
     port = soft.free_port()
-    # -F: it would complain of a clock that is not constant.
+    # -F: otherwise it complains about a clock that is not constant.
     command = [f"ib_{verb}_{figure}", "-F", "-s", size, "-n", COUNTS[figure], "-p", port]
     if verb == "send":
         command += ["-r", DEPTH]
@@ -54,7 +55,7 @@ def perftest(bench, case):
 
 
 def one_round(bench, case):
-    """(perftest's figure, ours): of each the best of runs that take turns."""
+    """(perftest's figure, ours): the best of each, from runs that take turns."""
     runs = [(perftest(bench, case), bench.drive(case, "--manner", "perftest"))
             for _ in range(TRIES)]
     best = min if ".lat." in case else max

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""What the software device does between two processes, next to others who do the same.
+"""What the software device achieves between two processes, compared with other libraries.
 
     ./bench soft [--json] [--check] [--rounds N] [--only PATTERN]
 
@@ -8,20 +8,20 @@ Two processes, one on each of two cores, write, read and send; on memory that bo
 `Buffer`) and on memory that is only registered (plain). In each round every case runs right after
 its peers: UCX and libfabric over shared memory, and the limits of the machine (the hand-off of a
 cache line, memcpy, a bare process_vm_writev). `ratio` is the median of the ratios within the
-rounds, so a machine that is busy with other things slows both down. NEAR is measured once more for
-each level of cache that two processors share: a case that ends in `.l1` ran on the two threads of a
-core, one in `.l3` on two cores that have no nearer cache in common.
+rounds, so other load on the machine slows both down alike. NEAR is measured once more for each
+level of cache that two processors share: a case that ends in `.l1` ran on the two threads of a
+core, one that ends in `.l3` on two cores that have no nearer cache in common.
 
-Latencies are half a round trip (a read's is the whole operation). The figures are those of a
-machine that does nothing else, as far as can be told: ours are medians of slices, UCX tells the
-median of its latencies. Rates and bandwidths depend on the addresses that a process happens to get,
-by a fifth: of UCX's and of ours the best of TRIES short runs counts.
+Latencies are half a round trip (for a read, the whole operation). The figures approximate those of
+a machine that does nothing else: ours are medians of slices, and UCX reports the median of its
+latencies. Rates and bandwidths vary by a fifth with the addresses that a process happens to get. So
+for both UCX and us, the best of TRIES short runs counts.
 
 --json   JSON lines only on stdout, one per case and peer; the rest goes to stderr.
---check  holds the ratios against GATES; exit status 1 if one is missed.
+--check  compares the ratios with GATES; exit status 1 if one is missed.
 --only   the cases whose name contains PATTERN.
 
-A peer that is not to be had gives a ratio of null, and says why on stderr.
+A peer that is not available gives a ratio of null; the reason is printed to stderr.
 """
 import argparse
 import json
@@ -46,7 +46,7 @@ PATIENCE_S = 60  # for one measurement
 
 UNITS = {"lat": "us", "bw": "MiB/s", "rate": "M/s"}
 UCX_ENVIRONMENT = {"UCX_TLS": "posix,cma,self", "UCX_WARN_UNUSED_ENV_VARS": "n"}
-# peer -> ucx_perftest's name of the test, and the column of its figures.
+# peer -> the name of the test in ucx_perftest, and the column of its figures.
 UCX_TESTS = {
     "ucx.put_lat": ("ucp_put_lat", "us"), "ucx.tag_lat": ("tag_lat", "us"),
     "ucx.put_bw": ("ucp_put_bw", "MiB/s"), "ucx.tag_bw": ("tag_bw", "MiB/s"),
@@ -70,8 +70,8 @@ class Gate(NamedTuple):
     case: str
     peer: str
     limit: float
-    at_most: bool  # else: at least
-    # (peer, limit): what counts where this peer alone is already beyond the limit.
+    at_most: bool  # otherwise: at least
+    # (peer, limit): the gate to use if this peer alone already exceeds the limit.
     floor: tuple = ()
 
 
@@ -81,16 +81,16 @@ GATES = [
     Gate("write.bw.65536.buffer", "memcpy", 0.9, False),
     Gate("write.rate.8.buffer", "ucx.put_rate", 0.7, False),
     Gate("send.rate.8.buffer", "ucx.tag_rate", 0.9, False),
-    # Memory that is only registered costs a system call. Where a bare one takes longer than the
-    # limit, nothing can keep it; then what we add to the call counts.
+    # Memory that is only registered costs a system call. If a bare system call already takes longer
+    # than the limit, nothing can meet it. The gate then limits what we add to the call.
     Gate("write.lat.8.plain", "cacheline", 7, True, ("process_vm", 1.25)),
-    # Near processors show what a message costs beside the way of its cache line.
+    # With near processors, the cost of a message shows beside the time its cache line takes.
     *(Gate(f"{NEAR}.l{level}", "ucx.put_lat", 1.1, True) for level in LEVELS),
 ]
 
 
 def peers_of(case):
-    """What a case is compared with. A read waits for nobody: its limit is the hand-off."""
+    """What a case is compared with. A read involves no other process: its limit is the hand-off."""
     verb, figure, _, memory = case.split(".")[:4]
     if figure == "lat" and verb == "write" and memory == "plain":
         return ["ucx.put_lat", "cacheline", "process_vm"]
@@ -126,7 +126,7 @@ def run(*command):
 
 
 def build(*more):
-    """Builds our own loop, and more targets; where the former is."""
+    """Builds our own loop, and more targets. Returns the path of the loop."""
     print("building preset release", file=sys.stderr)
     run("cmake", "--preset", "release", "-DVERBATIM_BUILD_BENCH=ON")
     run("cmake", "--build", "--preset", "release", "--target", "soft_driver", *more)
@@ -134,7 +134,7 @@ def build(*more):
 
 
 def install_peers():
-    """The packages that are missing; what cannot be had is noticed at its first use."""
+    """Installs missing packages. What cannot be installed is noticed at its first use."""
     subprocess.run([str(ROOT / "tools" / "install.sh"), "soft-bench"], stdout=sys.stderr,
                    check=False)
 
@@ -145,7 +145,7 @@ def pinned(core, command, **options):
 
 
 def best(figure, measure):
-    """Of some runs, where it depends on the run."""
+    """The best of several runs, for figures that vary from run to run."""
     return max(measure() for _ in range(1 if figure == "lat" else TRIES))
 
 
@@ -153,11 +153,11 @@ class Bench:
     def __init__(self, driver, cores, missing=None):
         self.driver = driver
         self.cores = cores
-        # Peers of which was said why they are.
+        # Peers that are missing, and whose reason was already printed.
         self.missing = set() if missing is None else missing
 
     def finish(self, processes):
-        """What the processes wrote, in their order. All end, or none is left running."""
+        """What the processes wrote, in their order. Kills all of them if one does not end."""
         try:
             written = [each.communicate(timeout=PATIENCE_S) for each in processes]
         except subprocess.TimeoutExpired as late:
@@ -180,7 +180,7 @@ class Bench:
                           *more], pass_fds=[end.fileno()])
             for core, role, end in zip(self.cores, ("left", "right"), ends)]
         for end in ends:
-            end.close()  # One that dies early must be noticed by the other.
+            end.close()  # Each side must notice if the other dies early.
         return float(self.finish(processes)[0])
 
     def limit(self, case, size, roles):
@@ -196,7 +196,7 @@ class Bench:
         return float(self.finish(processes)[0])
 
     def with_server(self, server, client, port, environment=None):
-        """A pair of programs where the second connects to the first; the second's output."""
+        """Runs a pair of programs; the second connects to the first. Returns its output."""
         if shutil.which(server[0]) is None:
             raise Unavailable(f"{server[0]} is not installed")
         env = {**os.environ, **(environment or {})}
@@ -257,8 +257,8 @@ def await_listener(port, process):
 
 
 def measure(benches, groups, rounds):
-    """[{case, peer, value, ratio}] of all rounds: a round's ratio is of figures that were taken
-    one after the other, and on the same processors: benches has a Bench for each level."""
+    """[{case, peer, value, ratio}] of all rounds. The ratio of a round compares figures that were
+    taken one after the other on the same processors. `benches` has a Bench for each level."""
     values, peer_values = {}, {}
     for number in range(rounds):
         print(f"soft: round {number + 1} of {rounds}", file=sys.stderr)
@@ -310,7 +310,7 @@ def judge(gate, results):
 
 
 def check(results, gates, out, absent):
-    """Prints a line per gate; how many held, were missed, could not be told."""
+    """Prints a line per gate. Returns how many held, were missed, and could not be decided."""
     counts = {"ok": 0, "FAIL": 0, "skip": 0}
     for gate in gates:
         verdict, why = judge(gate, results)
@@ -329,8 +329,8 @@ def table(results):
 
 
 def report(name, results, gates, options, absent=None):
-    """Prints the results as the options say; the exit status. `absent` says of cases that there are
-    not why that is so: their gates are not missed."""
+    """Prints the results as the options say. Returns the exit status. `absent` gives the reason for
+    cases that do not exist here; their gates do not count as missed."""
     if options.json:
         for each in results:
             print(json.dumps(each, separators=(",", ":")))
@@ -347,7 +347,7 @@ def report(name, results, gates, options, absent=None):
 
 
 def parse(description):
-    """The options that these benchmarks have in common."""
+    """Parses the options that these benchmarks have in common."""
     parser = argparse.ArgumentParser(description=description.splitlines()[0])
     parser.add_argument("--json", action="store_true", help="JSON lines only on stdout")
     parser.add_argument("--check", action="store_true", help="hold the figures against the gates")
@@ -357,7 +357,7 @@ def parse(description):
 
 
 def two_cores():
-    """Or None, and why on stderr."""
+    """Two cores, or None with the reason on stderr."""
     cores = sorted(os.sched_getaffinity(0))[:2]
     if len(cores) == 2:
         return cores
@@ -366,13 +366,13 @@ def two_cores():
 
 
 def numbers(text):
-    """{0, 1, 2, 8} of "0-2,8"."""
+    """{0, 1, 2, 8} for "0-2,8"."""
     ranges = [part.split("-") for part in text.strip().split(",") if part]
     return {number for ends in ranges for number in range(int(ends[0]), int(ends[-1]) + 1)}
 
 
 def shared_caches(processor, place):
-    """{level: the processors that share this one's cache of that level}, as the kernel says."""
+    """{level: the processors that share this one's cache of that level}, from the kernel."""
     found = {}
     for index in place.glob(f"cpu{processor}/cache/index*"):
         if (index / "type").read_text().strip() != "Instruction":
@@ -382,7 +382,7 @@ def shared_caches(processor, place):
 
 
 def near_cores(processors, place=Path("/sys/devices/system/cpu")):
-    """{level: two of the processors whose nearest common cache is of that level}."""
+    """{level: two of the processors whose nearest common cache has that level}."""
     found = {}
     for first in sorted(processors):
         caches = shared_caches(first, place)

@@ -31,7 +31,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr const char* kOperation = "doctor --listen";
-/// At once; who comes when all places are taken is sent away.
+/// At once; a client that comes when all places are taken is refused.
 constexpr std::size_t kMostClients = 16;
 
 /// Lines of several threads, each whole and at once.
@@ -58,7 +58,7 @@ class Surgery {
       : options_(options), reporter_(reporter), ours_(usable_candidates(report_devices())) {}
   Surgery(const Surgery&) = delete;
   Surgery& operator=(const Surgery&) = delete;
-  /// Nobody is waited for: who is still there is sent away.
+  /// Waits for no client: those that are still there are disconnected.
   ~Surgery() {
     for (Patient& each : patients_)
       if (!each.is_gone) shutdown(each.fd, SHUT_RDWR);

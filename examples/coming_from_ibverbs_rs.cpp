@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Code of manual/coming_from/ibverbs_rs.md: what a user of that crate writes, in C++.
+// Code of manual/coming_from/ibverbs_rs.md: the code of a user of that crate, in C++.
 #include <verbatim/verbatim.hpp>
 
 #include <array>
@@ -21,9 +21,9 @@ vb::Result<void> exchange(vb::Channel& channel, const vb::MemoryRegion& region,
   const auto outcome = channel.scope([&](vb::Scope& scope) -> vb::Result<void> {
     const auto receiving = scope.post(vb::Receive{region.scatter(words[1])});
     scope.post_detached(vb::Send{region.gather(words[0])});
-    VERBATIM_TRY(scope.wait(receiving, 5s));  // every wait has an end
+    VERBATIM_TRY(scope.wait(receiving, 5s));  // every wait has a time limit
     return {};
-  });  // what was posted is over here, also after an error or an exception
+  });  // all posted work is over here, even after an error or an exception
   VERBATIM_TRY(outcome);
   return {};
 }

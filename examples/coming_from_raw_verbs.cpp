@@ -23,7 +23,7 @@ vb::Result<void> run() {
                                                        .send_completions = queue,
                                                        .receive_completions = queue,
                                                        .access = vb::Access::remote_write}));
-  const vb::Endpoint peer = prepared.endpoint();  // here itself; else encode() it, and carry it
+  const vb::Endpoint peer = prepared.endpoint();  // itself here; usually encode() it, and send it
   auto queue_pair = VERBATIM_TRY(std::move(prepared).connect(peer));  // INIT, RTR and RTS
   // [/connect]
 

@@ -19,7 +19,7 @@ constexpr std::size_t kPieceBytes = 4096;
 constexpr std::size_t kInFlight = 8;
 
 // [write]
-/// Sends all of it, in pieces; the caller may use its memory again when this returns.
+/// Sends all data, in pieces. The caller may reuse its memory when this returns.
 vb::Result<void> write_all(vb::Channel& channel, std::span<const std::byte> data) {
   const auto region = VERBATIM_TRY(channel.domain().register_read_only(data));
   VERBATIM_TRY(channel.scope([&](vb::Scope& scope) {
@@ -31,7 +31,7 @@ vb::Result<void> write_all(vb::Channel& channel, std::span<const std::byte> data
 // [/write]
 
 // [read]
-/// Everything that comes until the peer closes. Some receives are always ahead of the sender.
+/// Receives until the peer closes. Some receives are always posted ahead of the sender.
 vb::Result<std::vector<std::byte>> read_to_end(vb::Channel& channel) {
   std::vector<vb::Pending<vb::Buffer>> receiving;
   receiving.reserve(kInFlight);
@@ -40,7 +40,7 @@ vb::Result<std::vector<std::byte>> read_to_end(vb::Channel& channel) {
   std::vector<std::byte> all;
   for (std::size_t next = 0;; next = (next + 1) % kInFlight) {
     auto piece = receiving[next].wait(vb::kForever);
-    if (piece.result == vb::Errc::peer_closed) return all;  // what recv() tells by 0
+    if (piece.result == vb::Errc::peer_closed) return all;  // where recv() returns 0
     VERBATIM_TRY(piece.result);
     all.insert(all.end(), piece.received().begin(), piece.received().end());
     receiving[next] = channel.receive(std::move(piece.buffer));

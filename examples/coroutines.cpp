@@ -67,7 +67,7 @@ vb::Task<vb::Result<void>> run_all(vb::Reactor& reactor, vb::Channel& one, vb::C
   // [thread]
   bool is_done = false;
   std::jthread other{[&] {
-    // Something that takes long. The reactor's thread then takes over the result.
+    // Something that takes long. Then the reactor's thread takes over the result.
     reactor.submit([&] { is_done = true; });
   }};
   while (!is_done) co_await reactor.sleep(1ms);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Code of manual/guide/base.md and manual/guide/provider.md: errors as values, the log, contracts,
-// and a fault that the software device makes on request.
+// and a fault that the software device injects on request.
 #include <verbatim/verbatim.hpp>
 
 #include <cstdio>
@@ -22,7 +22,7 @@ vb::Result<vb::Channel> dial_one_of(const vb::ProtectionDomain& domain, const ch
   const vb::DialOptions options{.deadline = 200ms};
   auto connection = vb::dial(domain, first, options);
   if (connection == vb::Errc::timed_out) connection = vb::dial(domain, second, options);
-  if (!connection) return std::unexpected(connection.error());  // a decision of our caller
+  if (!connection) return std::unexpected(connection.error());  // our caller decides
   return std::move(connection->channel);
 }
 // [/react]
@@ -35,7 +35,7 @@ void to_stderr(vb::LogLevel level, std::string_view message) noexcept {
 // [/log]
 
 // [contract]
-/// For tests: a violated contract becomes an exception, and does not end the process.
+/// For tests: turns a contract violation into an exception, instead of ending the process.
 [[noreturn]] void throw_it(const vb::ContractViolation& violation) {
   throw std::logic_error(violation.what);
 }
@@ -54,7 +54,7 @@ bool finds_bad_bounds(const vb::Buffer& buffer) {
 // [/contract]
 
 // [fault]
-/// Whether a program copes with a peer that does not answer: on soft0, on request.
+/// Shows whether a program copes with a peer that does not answer. soft0 can simulate this.
 vb::Result<vb::Error> send_into_the_void() {
   auto context = VERBATIM_TRY(vb::open_device("soft0"));
   auto domain = VERBATIM_TRY(context.allocate_domain());

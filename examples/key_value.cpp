@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// A key-value server. A small value is part of the answer. For a large one the client gets address
-// and key, and reads it by RDMA, without the server's processor.
+// A key-value server. A small value is part of the answer. For a large one the client gets an
+// address and a key, and reads the value by RDMA, without the server's processor.
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -19,7 +19,7 @@ namespace {
 
 // [format]
 // A request is a kind, the length of its key, the key, and the value to put. An answer is a kind,
-// and a value or where to read it.
+// and either a value or the place to read it from.
 enum class Kind : std::uint8_t { put, get, done, value, place, refused };
 constexpr std::size_t kMessageBytes = 65536;
 constexpr std::size_t kSmallBytes = 1024;  // larger values are read by RDMA
@@ -45,7 +45,7 @@ std::size_t answer(const vb::ProtectionDomain& domain, Values& values, Bytes mes
   const std::string key{reinterpret_cast<const char*>(&message[2]), key_end - 2};
   const ConstBytes given = message.subspan(key_end, length - key_end);
   const auto found = values.find(key);
-  // A value never changes: clients may be reading it.
+  // A value never changes, because clients may be reading it.
   if (kind_of(message) == Kind::put && found == values.end() && !given.empty()) {
     auto memory = domain.allocate_shared(given.size(), vb::Access::remote_read);
     if (!memory) return write(message, Kind::refused);

@@ -63,7 +63,7 @@ vb::Result<void> run() {
     receiving.push_back(other.receive(VERBATIM_TRY(domain.allocate(sizeof(Message)))));
   // [multicast]
   const auto sent = multi.multicast(multi.peers(), vb::Send{source.gather(message)});
-  if (!sent)  // peers that are not named have it
+  if (!sent)  // the peers that it does not name have it
     std::fprintf(stderr, "%s\n", vb::to_string(sent.error()).c_str());
   // [/multicast]
   VERBATIM_TRY(sent);

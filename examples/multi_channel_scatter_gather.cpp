@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Sends a byte to each of five peers and gets an answer from each: everything is in flight at once.
+// Sends a byte to each of five peers and gets an answer from each, with everything in flight at
+// once.
 #include <verbatim/verbatim.hpp>
 
 #include <array>
@@ -33,7 +34,7 @@ class Others {
     }
     return others;
   }
-  /// Each sends back its byte plus one.
+  /// Each peer sends back its byte plus one.
   vb::Result<void> answer() {
     for (std::size_t i = 0; i < kPeers; ++i) {
       auto [buffer, result] = receiving_[i].wait();

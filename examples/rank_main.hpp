@@ -6,7 +6,7 @@
 
 #include <cstdio>
 
-/// The rest of main(): `body` takes the node and its protection domain.
+/// The rest of main(). `body` gets the node and its protection domain.
 template <class Body>
 int as_rank(Body body, const verbatim::NodeOptions& options = {}) {
   const auto run = [&]() -> verbatim::Result<void> {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The program of manual/tutorial.md: a server that reverses words, and clients with good and bad
-// manners. `tutorial listen` in one terminal; `tutorial dial hello`, `tutorial wait` or `tutorial
+// The program of manual/tutorial.md: a server that reverses words, and clients that behave well or
+// badly. Run `tutorial listen` in one terminal; `tutorial dial hello`, `tutorial wait` or `tutorial
 // crash` in another. Without arguments it does all of that by itself.
 #include <sys/wait.h>
 #include <unistd.h>
@@ -84,7 +84,7 @@ vb::Result<void> wait_in_vain(const std::string& address) {
   auto domain = VERBATIM_TRY(open_domain());
   auto channel = VERBATIM_TRY(vb::dial(domain, address)).channel;
   auto late = channel.receive(VERBATIM_TRY(domain.allocate(kMostBytes))).wait(200ms);
-  if (late.result) return {};  // not here: the server speaks only when it is asked
+  if (late.result) return {};  // not here: the server only answers questions
   std::printf("%s\n", vb::explain(late.result.error()).c_str());
   std::printf("%s\n", vb::to_string(channel).c_str());
   late.buffer.bytes()[0] = std::byte{1};  // ours again: no device can write to it any more
@@ -131,7 +131,7 @@ bool all_by_itself() {
     const bool killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
     good = good && ended && (std::string_view{what} == "crash" ? killed : status == 0);
   }
-  if (!good) kill(server, SIGTERM);  // it may wait for clients that did not come
+  if (!good) kill(server, SIGTERM);  // it may be waiting for clients
   return waitpid(server, &status, 0) == server && status == 0 && good;
 }
 

@@ -23,7 +23,7 @@ constexpr std::size_t kBytes = 1 << 20;
 
 vb::Error socket_error(const char* operation) { return vb::os_failure(operation, errno); }
 
-/// Sends our record and returns the peer's. Records are small: one message each.
+/// Sends our record and returns the peer's. Each record is small enough for one message.
 vb::Result<std::vector<std::byte>> trade(int socket, std::span<const std::byte> mine) {
   if (send(socket, mine.data(), mine.size(), 0) < 0) return std::unexpected(socket_error("send"));
   std::vector<std::byte> theirs(1024);
@@ -94,7 +94,7 @@ vb::Result<Side> set_up(Role role, int socket) {
   const auto their_endpoint = VERBATIM_TRY(trade(socket, vb::encode(prepared.endpoint())));
   const auto peer = VERBATIM_TRY(vb::decode_endpoint(their_endpoint));
   auto queue_pair = VERBATIM_TRY(std::move(prepared).connect(peer));
-  // The second exchange also means "I am ready": nobody writes before both are connected.
+  // The second exchange also means "I am ready", so nobody writes before both are connected.
   const auto their_memory = VERBATIM_TRY(trade(socket, vb::encode(target.remote())));
   const auto remote = VERBATIM_TRY(vb::decode_remote_memory(their_memory));
   if (role == Role::left)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Builds what later lanes need while the tests of a lane run, which mostly wait.
+"""Builds what later lanes need while the tests of a lane run, because tests mostly wait.
 
-One build at a time: whoever has to build or to measure now calls pause(), which ends the build in
-the background until it is over. It is of low priority, and its failures are of no interest: the
-lane that needs the build makes it again and tells.
+Only one build runs at a time. A caller that has to build or measure uses pause(), which stops the
+build in the background for that time. The background build has low priority. Its failures do not
+matter: the lane that needs the build makes it again, and reports them.
 """
 import os
 import signal
@@ -16,7 +16,7 @@ NICENESS = 10
 
 
 def build_command(preset, targets):
-    """As Lane.build() does it, but ninja itself is the process that is waited for."""
+    """Like Lane.build(), but the process to wait for is ninja itself."""
     return ["nice", "-n", str(NICENESS), "sh", "-c", 'cmake --preset "$0" && exec "$@"', preset,
             "ninja", "-C", f"build/{preset}", "--quiet", *targets]
 
@@ -24,7 +24,7 @@ def build_command(preset, targets):
 class Ahead:
     def __init__(self):
         self.commands, self.turn = deque(), threading.Condition()
-        self.wanted, self.process = 0, None  # who paused it, and what runs if nobody did
+        self.wanted, self.process = 0, None  # pauses in effect; the running build
 
     def start(self, commands):
         """Runs these commands one after another until stop()."""
@@ -43,13 +43,13 @@ class Ahead:
             process.wait()
             with self.turn:
                 self.process = None
-                if self.wanted == 0 and self.commands:  # Else it was interrupted, and comes again.
+                if self.wanted == 0 and self.commands:  # Otherwise it runs again.
                     self.commands.popleft()
                 self.turn.notify_all()
 
     @contextmanager
     def pause(self):
-        """Nothing is built in the background as long as the context lasts."""
+        """Stops building in the background for as long as the context lasts."""
         with self.turn:
             self.wanted += 1
             self.end()
@@ -69,7 +69,7 @@ class Ahead:
                 pass
 
     def stop(self):
-        """For good; nothing outlives us."""
+        """Stops for good, so that nothing outlives us."""
         self.commands.clear()
         self.end()
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""A fresh root of the distribution that runs here, with nothing in it: for tests of packages.
+"""A fresh, bare root directory of the host's distribution, for tests of packages.
 
-debootstrap makes one, which is kept in build/bare; each use is of a copy. The mirror, and how to
+debootstrap makes one, which is kept in build/bare; each use works on a copy. The mirror, and how to
 reach it, are those of the host.
 """
 import re
@@ -26,17 +26,17 @@ def codename():
 
 
 def mirror():
-    """Where the host has its packages from."""
+    """The mirror from which the host gets its packages."""
     files = [Path("/etc/apt/sources.list"), *Path("/etc/apt/sources.list.d").glob("*.*")]
     text = "\n".join(file.read_text() for file in files if file.is_file())
     hosts = re.findall(r"^(?:deb(?: \[[^]]*\])? |URIs: *)(https?://\S+)", text, re.M)
-    # Others than the distribution's own have packages for the host only.
+    # Repositories other than the distribution's have packages for the host only.
     return next((host for host in hosts if re.search(r"/(debian|ubuntu)/?$", host)),
                 "http://deb.debian.org/debian")
 
 
 def make(lane):
-    """Makes the copy, and what it is a copy of if need be."""
+    """Makes the copy, and first the original if there is none."""
     if not shutil.which("debootstrap"):
         raise Skip("there is no debootstrap")
     if not (BASE / "done").exists():
@@ -63,14 +63,14 @@ def make(lane):
 
 
 def keep_downloads():
-    """For the next time."""
+    """Keeps the downloaded packages for the next time."""
     for package in (ROOT / "var/cache/apt/archives").glob("*.deb"):
         if not (DEBS / package.name).exists():
             shutil.copy(package, DEBS)
 
 
 def run(lane, folder, *command, limit_s=None):
-    """(exit status, output) of a command inside."""
+    """(exit status, output) of a command inside the root."""
     status, output = lane.run([ENTER, ROOT, folder, *command], limit_s=limit_s)
     if status == CANNOT:
         raise Skip(output.strip().splitlines()[-1])

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """clang-tidy over the sources of the library, several to a translation unit.
 
-It spends nine tenths of its time on the standard library's headers, which it reads anew for each
-file: eight files of a folder together take little longer than one. Files that do not compile
-together, because each has its own helper of a name, are looked at in halves, down to one alone.
+clang-tidy spends nine tenths of its time on the headers of the standard library, which it reads
+again for each file. Eight files of a folder together therefore take little longer than one. Files
+that do not compile together, because two define a helper of the same name, are split into halves
+until they do.
 """
 import json
 import shlex
@@ -12,12 +13,12 @@ from pathlib import Path
 
 BATCH = 8
 CANNOT_COMPILE = "[clang-diagnostic-error]"
-# A unit that includes sources is what this is about.
+# A unit includes sources on purpose.
 COMMAND = ["clang-tidy-19", "--quiet", "--checks=-bugprone-suspicious-include"]
 
 
 class Unit:
-    """Sources with the same flags, as one file to look at."""
+    """Sources with the same flags, checked as one file."""
 
     def __init__(self, sources, flags, folder):
         self.sources, self.flags, self.folder = sources, flags, folder
@@ -28,7 +29,7 @@ class Unit:
                 for part in (self.sources[:middle], self.sources[middle:])]
 
     def write(self):
-        """The file, and a database of how to compile it. A source alone is itself the file."""
+        """Writes the file and a compilation database for it. A single source is itself the file."""
         name = "-".join([self.sources[0].stem, str(len(self.sources))])
         place = self.folder / self.sources[0].parent / name
         place.mkdir(parents=True, exist_ok=True)
@@ -56,7 +57,7 @@ def flags_of(entry):
 
 
 def units(build, sources):
-    """Batches of the sources, which are all in the build's database."""
+    """Batches of the sources, all of which are in the build's database."""
     folder = Path(build, "clang-tidy")
     database = json.loads(Path(build, "compile_commands.json").read_text())
     flags = {Path(entry["file"]).resolve(): flags_of(entry) for entry in reversed(database)}
@@ -78,7 +79,7 @@ def look(run, unit):
 
 
 def look_at_all(run, build, sources, processors):
-    """The results of all, as they come."""
+    """The results of all units, as they come."""
     with ThreadPoolExecutor(processors) as pool:
         for results in pool.map(lambda unit: look(run, unit), units(build, sources)):
             yield from results

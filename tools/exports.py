@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""What our shared libraries export: the version scripts exports/*.map, and whether they are right.
+"""Writes and checks the version scripts exports/*.map, which list what our libraries export.
 
-    tools/exports.py BUILD            exit status 1 if a map or a library is not what it should be
-    tools/exports.py BUILD --write    writes the maps; what changes is a change of the interface
+    tools/exports.py BUILD            exit status 1 if a map or a library is wrong
+    tools/exports.py BUILD --write    writes the maps; any difference changes the interface
 
 BUILD is a build of the preset `package`. A library exports what its public headers declare and its
 objects define: functions that are not inline, variables, and the tables of classes with virtual
-functions. What our other library and the program `verbatim` need beyond that has a version of its
-own, VERBATIM_PRIVATE. Everything else is hidden: templates of the standard library, JSON, the
-software device. Declarations are read with libclang.
+functions. What our other library and the program `verbatim` need beyond that has a separate
+version, VERBATIM_PRIVATE. Everything else is hidden: templates of the standard library, JSON, the
+software device. libclang reads the declarations.
 """
 import re
 import subprocess
@@ -32,7 +32,7 @@ TABLE = re.compile(r"(?:vtable|VTT|typeinfo|typeinfo name) for (.*)")
 
 
 def demangled(names):
-    """{name: how a person writes it}"""
+    """{name: its demangled form}"""
     text = subprocess.run(["c++filt"], input="\n".join(names), text=True, capture_output=True,
                           check=True).stdout
     return dict(zip(names, text.splitlines()))
@@ -48,8 +48,8 @@ def symbols_of(folder, *options):
 # ---- What the headers declare --------------------------------------------------------------------
 
 def libclang():
-    sys.path.append("/usr/lib/python3/dist-packages")  # where Debian has it, for any Python
-    from clang import cindex  # not everybody who imports this module has it
+    sys.path.append("/usr/lib/python3/dist-packages")  # the place in Debian, for any Python
+    from clang import cindex  # not every importer of this module has it installed
     return cindex
 
 
@@ -103,12 +103,12 @@ def declared(folders, *options):
 
 
 def both_kinds(name):
-    """A constructor or a destructor is two symbols: for whole objects, and for a base of one."""
+    """A constructor or destructor has two symbols: for complete objects and for base objects."""
     return {name, re.sub(r"([CD])1(?=E)", r"\g<1>2", name)}
 
 
 def wanted(build, library):
-    """({version: {symbol: how a person writes it}}, those that only a checked build has)"""
+    """({version: {symbol: its demangled form}}, the symbols that only a checked build has)"""
     folders, objects, users = LIBRARIES[library]
     defined = demangled(sorted(symbols_of(build / objects, "--defined-only")))
     plain, classes = declared(folders)

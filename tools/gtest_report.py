@@ -2,8 +2,8 @@
 """What a GoogleTest program did, test by test.
 
 The verdicts come from its JSON report. The text of a test comes from its output, because
-GoogleTest 1.12 keeps the reason of a skipped test out of the report; and a program that crashed
-wrote no report at all, in which case the output has to do.
+GoogleTest 1.12 does not report why a test was skipped. A program that crashed writes no report at
+all; in that case everything comes from the output.
 """
 import json
 import re
@@ -26,7 +26,7 @@ def tail(text):
 
 
 def printed(output):
-    """{test: (verdict, text)} from what the program printed; the test it crashed in failed."""
+    """{test: (verdict, text)} from the output. A test in which the program crashed has failed."""
     found, name, lines = {}, None, []
     for line in output.splitlines():
         if begin := BEGIN.match(line):
@@ -41,7 +41,7 @@ def printed(output):
 
 
 def reported(path):
-    """{test: (verdict, messages)} from the JSON report; empty when there is none."""
+    """{test: (verdict, messages)} from the JSON report; empty if there is none."""
     try:
         report = json.loads(path.read_text())
     except (FileNotFoundError, ValueError):
@@ -50,14 +50,14 @@ def reported(path):
     for suite in report["testsuites"]:
         for test in suite["testsuite"]:
             text = "\n".join(each["failure"] for each in test.get("failures", []))
-            # The fourth result, SUPPRESSED, is that of a disabled test.
+            # The fourth result, SUPPRESSED, means that the test is disabled.
             verdict = FAILED if text else VERDICTS.get(test["result"], SKIPPED)
             found[f"{suite['name']}.{test['name']}"] = (verdict, text)
     return found
 
 
 def reason(text):
-    """Of a skipped test: the lines below 'file:line: Skipped', as one."""
+    """The reason of a skipped test: the lines below 'file:line: Skipped', joined."""
     lines = [line.strip() for line in text.splitlines() if not line.endswith(": Skipped")]
     return " ".join(line for line in lines if line) or "disabled, or no reason given"
 
@@ -68,7 +68,7 @@ def cases(report_path, output, status, program):
     for name, (verdict, text) in (reported(report_path) or texts).items():
         text = texts.get(name, (None, ""))[1] or text
         found.append(Case(name, verdict, reason(text) if verdict == SKIPPED else tail(text)))
-    # All tests passed, and still it failed: a leak found at exit, or a crash outside of a test.
+    # All tests passed, but the program failed: a leak found at exit, or a crash outside a test.
     if status != 0 and not any(case.verdict == FAILED for case in found):
         found.append(Case(program, FAILED, f"{tail(output)}\nexit status {status}"))
     return found

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Each public header compiles alone, with both compilers.
 
-A header that a source of the library includes first is proven by every build of that source. Only
-the others are compiled here, and only as far as a compiler checks them.
+If a source of the library includes a header first, every build of that source proves it. Only the
+other headers are compiled here, and only their syntax is checked.
 """
 import re
 from concurrent.futures import ThreadPoolExecutor
@@ -21,7 +21,7 @@ def included_first(sources):
 
 
 def unproven(include, sources):
-    """The headers under `include` that no source includes first, as they are named in code."""
+    """The headers under `include` that no source includes first, as code names them."""
     names = sorted(str(path.relative_to(include)) for path in include.rglob("*.hpp"))
     proven = included_first(sources)
     return [name for name in names if name not in proven]
@@ -32,7 +32,7 @@ def compile_all(run, folder, headers, processors):
     folder.mkdir(parents=True, exist_ok=True)
     jobs = []
     for header in headers:
-        # A file of its own: compilers warn of a header that is the main file.
+        # A separate file, because compilers warn about a header that is the main file.
         unit = folder / (header.replace("/", "-") + ".cpp")
         unit.write_text(f"#include <{header}>\n")
         jobs += [(f"{header} alone ({compiler})", [compiler, *FLAGS, unit])

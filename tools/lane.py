@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """One lane: its tests as they come in, and the means to run commands for it.
 
-What the commands print goes to build/logs/LANE.log; a failure also shows on the terminal. Every
-command ends when the lane's time is over, so nothing waits for ever. Limits are those of a machine
-that does nothing else: where others take processors away, time is given in their place (load.py).
+The output of the commands goes to build/logs/LANE.log; a failure also appears on the terminal.
+Every command ends when the lane's time is over, so nothing waits for ever. The time limits are
+those of an idle machine. If other programs use the processors, the limits grow (load.py).
 """
 import os
 import signal
@@ -18,7 +18,7 @@ from gtest_report import FAILED, PASSED, SKIPPED, Case, tail
 
 LOGS = Path("build/logs")
 PRESENT_S = 5  # the present load is that of the last seconds
-running = set()  # processes to end when we are told to stop
+running = set()  # processes to end when a signal stops us
 
 
 class Skip(Exception):
@@ -42,29 +42,29 @@ class Lane:
         return time.monotonic() - self.began.at_s
 
     def patience(self, seconds, since=None):
-        """So many seconds of an idle machine, on this one: by its load since then, else lately."""
+        """Scales the seconds of an idle machine by the load since then, or by the latest load."""
         now = load.look()
         return seconds * load.factor(since or self.lately(now), now, len(load.processors()))
 
     def lately(self, now):
-        """The last look that is old enough to tell of the present load."""
+        """The last look that is old enough to show the present load."""
         with self.lock:
             if now.at_s - self.looks[-1].at_s > PRESENT_S:
                 self.looks = [self.looks[-1], now]
             return self.looks[0]
 
     def left_s(self):
-        """Of the lane's time; it grows with the load until it is over."""
+        """What is left of the lane's time, which grows with the load until it is over."""
         return self.patience(self.limit_s, self.began) - self.took_s()
 
     def most_s(self):
-        """For commands with a clock of their own: longer the lane will not wait, come what may."""
+        """The longest that the lane waits in any case, for commands with their own time limit."""
         return max(1, load.MOST * self.limit_s - self.took_s())
 
     def run(self, command, env=None, limit_s=None):
         """Runs a command to its end and returns (exit status, output).
 
-        The status is None for one that had to be ended after `limit_s` seconds of an idle machine.
+        The status is None if it had to be ended after `limit_s` seconds of an idle machine.
         """
         command, since = [str(part) for part in command], load.look()
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
@@ -80,7 +80,7 @@ class Lane:
         return (None if late else process.returncode), output + late
 
     def finish(self, process, since, limit_s):
-        """(what it printed, why it had to be ended); looks at the load when time is up."""
+        """(what it printed, why it had to be ended). Checks the load when the time is up."""
         while True:
             took_s = time.monotonic() - since.at_s
             left_s, late = self.left_s(), f"lane {self.name} ran out of time in {process.args[0]}"
@@ -94,13 +94,13 @@ class Lane:
                 continue
 
     def must(self, *command):
-        """Runs a step without which the lane makes no sense."""
+        """Runs a step that the lane cannot do without."""
         status, output = self.run(command)
         if status != 0:
             raise Broken(f"{tail(output)}\n{' '.join(command)}: exit status {status}")
 
     def build(self, preset, *targets):
-        """Builds only what the lane runs: most of the time of a whole run goes into compilers."""
+        """Builds only what the lane runs, because compilers take most of the time of a full run."""
         print(f"{self.name}: building {' '.join(targets)} (preset {preset})")
         with ahead.pause():
             self.must("cmake", "--preset", preset)
@@ -119,8 +119,8 @@ class Lane:
 
 
 def end(process):
-    """Ends a process and all it started; returns what it had printed."""
-    for number in (signal.SIGTERM, signal.SIGKILL):  # first the chance to clean up
+    """Ends a process and everything it started. Returns what it had printed."""
+    for number in (signal.SIGTERM, signal.SIGKILL):  # it gets a chance to clean up first
         try:
             os.killpg(process.pid, number)
             return process.communicate(timeout=10)[0]
@@ -130,7 +130,7 @@ def end(process):
 
 
 def stop(number, _frame):
-    """Signal handler: nothing that we started outlives us."""
+    """Signal handler: ends everything that we started."""
     ahead.stop()
     for process in running:
         os.killpg(process.pid, signal.SIGTERM)

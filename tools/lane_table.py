@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""The table of lanes in manual/testing.md: it is what lanes.py says of them.
+"""The table of lanes in manual/testing.md, from the descriptions in lanes.py.
 
-    tools/lane_table.py            exit status 1 if the page says something else
+    tools/lane_table.py            exit status 1 if the page differs
     tools/lane_table.py --write    writes it
 """
 import re

@@ -12,8 +12,8 @@ def free_port():
 
 
 def listens(port, process, patience_s=10):
-    """Waits until somebody listens there: /proc tells without connecting, which would end the
-    server. False: the process ended, or took too long."""
+    """Waits until a process listens at the port. Looks into /proc, because a connection would end
+    the server. Returns False if the process ended, or took too long."""
     wanted = f":{port:04X} "
     deadline = time.monotonic() + patience_s
     while time.monotonic() < deadline and process.poll() is None:

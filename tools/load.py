@@ -1,32 +1,32 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""How much of the machine others take, so that time limits can wait for a busy one.
+"""How much of the machine other programs use, so that time limits can grow on a busy machine.
 
-The signal is the time that the processors we may use spent on somebody else: what /proc/stat counts
-as busy or as stolen by another machine, less what we and our descendants used. The load average and
-the pressure of /proc/pressure count our own lane, too, which is as busy as it can be while it
-builds; what a limit was chosen for must not raise it. In a container /proc/stat is the host's, and
-so it tells of neighbours that we cannot see. Where it cannot be read, nobody else is there.
+This measures the time that the processors we may use spent on other programs: what /proc/stat
+counts as busy or as stolen by another machine, less what we and our descendants used. The load
+average and /proc/pressure would count our own lane, too, which is as busy as it can be while it
+builds; our own work must not raise its limits. In a container, /proc/stat is that of the host, so
+it includes neighbours that we cannot see. If it cannot be read, we assume that we are alone.
 """
 import os
 import time
 from pathlib import Path
 from typing import NamedTuple
 
-MOST = 4  # times as long as alone: past that it is not the load
-LEAST_S = 1  # shorter than this, ticks of the clock are too coarse to tell
+MOST = 4  # beyond this factor the load is not the reason
+LEAST_S = 1  # below this, the ticks of the clock are too coarse
 TICKS = os.sysconf("SC_CLK_TCK")
 BUSY = (0, 1, 2, 5, 6, 7)  # of a line of /proc/stat: user nice system irq softirq steal
 
 
 class Look(NamedTuple):
-    """What the counters said at a time. All of them only grow."""
+    """The values of the counters at one time. All of them only grow."""
     at_s: float
     busy_s: float  # of the processors that we may use
     ours_s: float
 
 
 def factor(before, now, processors):
-    """How many times as long something takes as alone, by two looks; from 1 to MOST."""
+    """How many times longer work takes than on an idle machine, from two looks; 1 to MOST."""
     if now.at_s - before.at_s < LEAST_S:
         return 1.0
     whole = (now.at_s - before.at_s) * processors
@@ -54,7 +54,7 @@ def busy_s(text, which):
 
 
 def ours_s():
-    """Of this process and of all below it, also of those that have ended and were waited for."""
+    """The time of this process and its descendants, including those that were waited for."""
     below, used = {}, {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""The lane `preload`: programs that know nothing of Verbatim, on its software device.
+"""The lane `preload`: programs that do not use Verbatim, on its software device.
 
-Each program with its options is one test. Most come in pairs, a server and a client on this
-machine.
+Each program with its options is one test. Most are pairs of a server and a client on this machine.
 """
 import fcntl
 import os
@@ -20,7 +19,7 @@ from programs import ALONE, BUILD, LIMIT_S, LINKS, PRELOAD, PROGRAM, Tests, envi
 
 CANNOT = 77  # exit status of the virtual machine where it cannot run
 
-# program: options. Where a port is Ethernet, these programs want to be told an address (-g).
+# program: options. If a port is Ethernet, these programs need an address (-g).
 PINGPONG = {
     "ibv_rc_pingpong": ["", "-c", "-e", "-e -c", "-N", "-N -c", "-N -e", "-t", "-c -s 1",
                         "-c -s 65536", "-c -s 1048576 -n 50", "-c -n 2000 -r 8"],
@@ -29,7 +28,7 @@ PINGPONG = {
     "ibv_srq_pingpong": ["", "-c", "-e", "-c -q 4 -r 100"],
 }
 
-# Programs that look at the kernel's directories, and what they have to say.
+# Programs that read the kernel's directories, and what they have to print.
 LISTERS = {
     "ibstat": ["CA 'soft0'", "State: Active", "Physical state: LinkUp", "Rate: 100",
                "Port GUID: 0x0276620000000001"],
@@ -54,8 +53,8 @@ PERFTEST = {
     "ib_atomic_bw": ["-A FETCH_AND_ADD", "-A CMP_AND_SWAP", "-b", "-q 8", "-l 16 -n 1600", "-D 1"],
 }
 
-# What we do not have: the program says so and ends, some of them when the client is there.
-REFUSED = [  # (command, a part of what it says)
+# Features that we lack: the program reports that and ends, some only after the client connects.
+REFUSED = [  # (command, a part of its output)
     ("ibv_xsrq_pingpong", "XRC"),
     ("ibv_rc_pingpong -o", "ODP"),
     ("ibv_rc_pingpong -j", "dm allocation"),
@@ -103,20 +102,20 @@ def one_program(tests):
 
 
 def sanitizer():
-    """The runtime of the compiler's AddressSanitizer: it stands in front of dlopen and open."""
+    """The runtime of the compiler's AddressSanitizer, which intercepts dlopen and open."""
     return subprocess.run(["g++", "-print-file-name=libasan.so"], capture_output=True, text=True,
                           check=True).stdout.strip()
 
 
 def loaders(tests):
-    """Programs that load libibverbs themselves, with each library of ours and each way to it."""
+    """Programs that load libibverbs themselves, with each of our libraries in each way."""
     programs = BUILD / "tests/preload"
     for env, how in (({"LD_PRELOAD": PRELOAD}, "preload"),
                      ({"LD_LIBRARY_PATH": ALONE.parent}, "stand-alone, LD_LIBRARY_PATH"),
                      ({"LD_PRELOAD": ALONE}, "stand-alone, LD_PRELOAD")):
         tests.lines(f"dlopen and dlvsym ({how})",
                     *tests.run([programs / "preload_loader"], environment(**env)))
-    # Others stand in front of functions, too: before us, and behind.
+    # Other libraries intercept functions, too: before us, and after us.
     outer = programs / "libpreload_outer.so"
     for libraries in ([PRELOAD], [outer, PRELOAD], [PRELOAD, outer], [sanitizer(), PRELOAD]):
         env = environment(LD_PRELOAD=":".join(map(str, libraries)), ASAN_OPTIONS="detect_leaks=0")
@@ -124,7 +123,7 @@ def loaders(tests):
         tests.lines(f"lookups ({how})", *tests.run([programs / "preload_lookup"], env))
     for command in (["ibv_devinfo"], ["ib_write_bw", "--version"]):
         status, output = tests.run(command, environment(LD_LIBRARY_PATH=ALONE.parent))
-        # perftest says its version, and ends with 1.
+        # perftest prints its version, and exits with 1.
         tests.add(f"{' '.join(command)} (stand-alone)", "" if status in (0, 1) and
                   "symbol lookup" not in output else f"exit status {status}", output)
     tests.pair("ib_write_bw (stand-alone)", ["ib_write_bw", "-F"],
@@ -138,7 +137,7 @@ def pairs(tests):
                                  (PERFTEST, ["-F"])):
             for program, variants in programs.items():
                 for options in variants:
-                    # Few: on a busy machine each exchange waits for a turn of the processor.
+                    # Only a few, because on a busy machine each exchange waits for the processor.
                     few = [] if "-n" in options.split() or "-D" in options.split() else FEW
                     tests.pair(f"{program} {options} ({link})",
                                [program, *options.split(), *always, *few], env)
@@ -161,7 +160,7 @@ def refused(tests):
             results = [tests.run([*command.split(), "-p", port, "localhost"], env, 10)]
         results.append(tests.finish(server, 10))
         output = "".join(text for _, text in results)
-        # A signal's status is negative; None had to be ended.
+        # The status of a signal is negative. None means that it had to be ended.
         fine = all(status is not None and status > 0 for status, _ in results)
         tests.add(f"{command} fails cleanly", "" if fine and re.search(said, output) else
                   f"exit status {[status for status, _ in results]}", output)
@@ -176,9 +175,9 @@ def cpu_seconds(process):
 
 
 def killed_peer(tests):
-    """After kill -9 of the server the client gets error completions, and says so."""
+    """After kill -9 of the server, the client gets error completions and reports them."""
     env = environment(LD_PRELOAD=PRELOAD)
-    # Not programs that play ping-pong: one that waits for its turn is not told, as on hardware.
+    # No ping-pong programs: as on hardware, a side that waits to receive learns nothing.
     for words in ("ib_write_bw", "ib_read_bw", "ib_read_bw -e", "ib_send_bw", "ib_send_bw -e"):
         command = [*words.split(), "-F", "-n", "5000000"]
         name = f"{words}: the server is killed"
@@ -188,7 +187,7 @@ def killed_peer(tests):
             tests.add(name, "the server does not listen", tests.finish(server, 1)[1])
             continue
         client = start([*command, "-p", port, "localhost"], env)
-        # In the middle of it, it has worked for a while; connecting takes next to nothing.
+        # After this much processor time data is flowing, since connecting takes almost none.
         deadline = time.monotonic() + tests.lane.patience(LIMIT_S)
         while time.monotonic() < deadline and client.poll() is None and cpu_seconds(client) < 0.5:
             time.sleep(0.01)  # wait: between two looks
@@ -212,7 +211,7 @@ BYSTANDERS = {
                 "raise SystemExit(6)"],
     "a C++ program": [BUILD / "tests/preload/preload_bystander"],
 }
-# Calls libibverbs, but not for devices; and then for devices.
+# Calls libibverbs: first not for devices, then for devices.
 LATE = """
 import ctypes, os
 verbs = ctypes.CDLL('libibverbs.so.1')
@@ -229,7 +228,7 @@ print(os.path.exists(place))
 
 
 def bystanders(tests):
-    """Programs without RDMA notice nothing, whatever the environment says of the device."""
+    """Programs without RDMA are not affected, whatever the environment says about the device."""
     with tempfile.TemporaryDirectory() as place:
         shared = Path(place, "verbatim")
         full = {"VERBATIM_SOFT": 1, "VERBATIM_SOFT_DEVICES": 8, "VERBATIM_SOFT_LINK": "eth",
@@ -283,7 +282,7 @@ def command_line(tests):
 
 
 def beside_real(tests):
-    """With a device of the kernel's in the same list: in the virtual machine there is one."""
+    """Our devices beside one of the kernel's, which the virtual machine has."""
     guest = Path("tests/preload/guest.sh")
     limit_s = tests.lane.patience(200)
     status, output = tests.run(["tools/vm/run", f"--timeout={limit_s:.0f}", "--", guest, PRELOAD,
@@ -296,10 +295,10 @@ def beside_real(tests):
 
 
 def leftovers(tests):
-    """Killed processes and all: what they had in shared memory is gone with the last of them."""
+    """The last process removes all shared memory, including that of killed processes."""
     tests.run(["ibv_devinfo"], environment(LD_PRELOAD=PRELOAD))
     place = Path(f"/dev/shm/verbatim-{os.geteuid()}")
-    # Others on this machine may be at work: a process holds a lock on its file while it lives.
+    # Other programs may use the device: a process holds a lock on its file while it is alive.
     left = [file for file in sorted(place.glob("p*")) if is_free(file)]
     tests.add("nothing is left in /dev/shm", f"{left}" if left else "")
 
@@ -309,7 +308,7 @@ def is_free(file):
         with file.open("r+") as opened:
             fcntl.lockf(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return True
-    except OSError:  # It is held, or gone meanwhile.
+    except OSError:  # The lock is held, or the file has gone meanwhile.
         return False
 
 

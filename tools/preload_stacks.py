@@ -5,7 +5,7 @@ import re
 from listeners import free_port
 from programs import BUILD, LINKS, PRELOAD, environment, start
 
-# No way around the device: neither shared memory nor TCP.
+# All traffic must use the device: no shared memory, no TCP.
 TRANSPORTS = ("rc", "ud")
 # test of ucx_perftest: options. Few exchanges: on a busy machine each waits for the processor.
 UCX = {
@@ -20,7 +20,7 @@ UCX = {
     "ucp_am_lat": ["-s 1024 -n 100"],
     "stream_bw": ["-s 4096"],
 }
-# It dies in about one run of a hundred if memory is written to after it was given back.
+# It crashes in about one of a hundred runs if memory is written after it was returned.
 REPEATED = ("ucp_put_bw", "-s 4096", 10)
 
 
@@ -52,7 +52,7 @@ OPENIB = ["--mca", "pml", "ob1", "--mca", "btl", "openib,self", "--mca", "btl_op
 
 
 def mpi(tests):
-    """OpenMPI's ranks compare every byte that they get."""
+    """The ranks of OpenMPI compare every byte that they receive."""
     program = BUILD / "tests/preload/preload_messages"
     for link in LINKS:
         ways = [(f"UCX {transport}", OVER_UCX, ucx_environment(link, transport))
@@ -69,7 +69,7 @@ QPERF = ["rc_bi_bw", "uc_bi_bw", "ud_bi_bw", "rc_lat", "uc_lat", "ud_lat", "rc_r
 
 
 def qperf(tests):
-    """Both sides send at once and receive at once; of the atomics each result is compared."""
+    """Both sides send and receive at the same time. Each result of an atomic is compared."""
     for link in LINKS:
         env = environment(LD_PRELOAD=PRELOAD, VERBATIM_SOFT_LINK=link)
         port = free_port()
@@ -92,7 +92,7 @@ def qperf(tests):
 
 
 def moved_data(status, output):
-    """What both of them have sent and received: none of it is nothing."""
+    """What is wrong if one of them sent or received nothing; otherwise empty."""
     figures = re.findall(r"^ +(\w*bw|msg_rate|latency) += +([\d.]+)", output, re.M)
     nothing = [name for name, figure in figures if float(figure) == 0]
     if status != 0 or not figures:
@@ -101,8 +101,8 @@ def moved_data(status, output):
 
 
 def lost_reason(output):
-    """Where both ends fail at once, qperf's client may read an empty reason from its server, and
-    end before it prints its own: also without any RDMA device, and without us."""
+    """If both ends fail at once, qperf's client may read an empty reason from its server, and end
+    before it prints its own. This also happens without any RDMA device, and without us."""
     return re.fullmatch(r"\s*server: *\n\w+: *\s*", output)
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Programs as tests of a lane: one by itself, or a server and a client on this machine.
 
-Every process has a time limit, longer where the machine is busy, and none outlives its test.
+Every process has a time limit, longer on a busy machine, and none outlives its test.
 """
 import os
 import re
@@ -23,7 +23,7 @@ LISTEN_S = 10  # until a server listens
 
 
 def environment(**more):
-    """Ours is what this lane says it is, not what the caller's shell has."""
+    """The environment, with our variables from the lane and not from the caller's shell."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("VERBATIM_")}
     return kept | {"LC_ALL": "C"} | {name: str(value) for name, value in more.items()}
 
@@ -37,13 +37,13 @@ def start(command, env):
 
 
 class Tests:
-    """Runs programs, adds the outcome of each test to the lane, and what was said to its log."""
+    """Runs programs, adds the outcome of each test to the lane, and the output to its log."""
 
     def __init__(self, lane):
         self.lane, self.last = lane, time.monotonic()
 
     def finish(self, process, limit_s=LIMIT_S):
-        """(exit status, output); the status is None for one that had to be ended."""
+        """(exit status, output); the status is None if the process had to be ended."""
         limit_s = self.lane.patience(limit_s)
         try:
             output, status = process.communicate(timeout=limit_s)[0], process.returncode
@@ -66,7 +66,7 @@ class Tests:
         self.lane.add(Case(name, verdict, f"{tail(output)}\n{problem}" if problem else ""))
 
     def lines(self, name, status, output):
-        """A program that says "ok" or "FAIL" of each of its checks."""
+        """A program that prints "ok" or "FAIL" for each of its checks."""
         checks = re.findall(r"^(ok|FAIL) (.*)$", output, re.M)
         for verdict, what in checks:
             self.add(f"{name}: {what}", "" if verdict == "ok" else what)
@@ -75,7 +75,7 @@ class Tests:
             self.add(name, f"exit status {status}", output)
 
     def pair(self, name, command, env):
-        """A server and a client, both of which have to end well."""
+        """A server and a client, both of which have to succeed."""
         port = free_port()
         server = start([*command, "-p", port], env)
         if not self.listens(port, server):

@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Looks through the built site: tools/site_check.py [build/site]
 
-- every link inside of the site leads to a file, and to a place in it if it names one;
+- every link inside the site leads to a file, and to a place in it if it names one;
 - no page loads anything from another site (scripts, styles, fonts, pictures);
 - the search knows every page;
-- links to other sites have the form of one; whether they answer is not asked: there may be no net.
+- links to other sites are well-formed; they are not followed, because there may be no network.
 """
 import json
 import re
@@ -16,7 +16,7 @@ from urllib.parse import unquote, urlsplit
 
 LOADED = {("script", "src"), ("img", "src"), ("link", "href"), ("iframe", "src"),
           ("source", "src"), ("video", "src"), ("object", "data")}
-MADE = {"api", "source", "404.html"}  # not pages that somebody wrote
+MADE = {"api", "source", "404.html"}  # not hand-written pages
 NOT_LOADED = {"canonical", "next", "prev", "alternate"}  # a <link> that only says something
 
 
@@ -44,7 +44,7 @@ def pages_of(site):
 
 
 def target_of(site, path, link):
-    """The file that a link of a page means."""
+    """The file to which a link of a page leads."""
     way = unquote(urlsplit(link).path)
     if not way:
         return path
@@ -86,7 +86,7 @@ def resource_problems(site, pages):
 
 
 def search_problems(site, pages):
-    """Each page that somebody wrote is in the index of the search."""
+    """Hand-written pages that are missing from the search index."""
     index = site / "search/search_index.json"
     docs = json.loads(index.read_text())["docs"] if index.exists() else []
     known = {each["location"].partition("#")[0] for each in docs}

@@ -2,9 +2,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Code in the docs comes from compiled examples, so that it cannot rot.
 
-In a Markdown file, `<!-- snippet: FILE NAME -->` and `<!-- /snippet -->` enclose a code block whose
-text is what stands between `// [NAME]` and `// [/NAME]` in FILE, without what all lines are
-indented by.
+In a Markdown file, `<!-- snippet: FILE NAME -->` and `<!-- /snippet -->` enclose a code block. Its
+text is that between `// [NAME]` and `// [/NAME]` in FILE, without the common indentation.
 
 tools/snippets.py          checks; prints each block that differs and fails
 tools/snippets.py --write  brings the blocks up to date

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import snippets
 
-# Sources, <layer>/<name>.cpp, and whole layers that no test program of ours is about, and why. One
-# that is tested by a test of another name is not listed here: that test says so (COVERS).
+# Sources (<layer>/<name>.cpp) and whole layers without a test program, and the reason. A source
+# that a test of another name covers is not listed here, because that test says so (COVERS).
 PRELOADED = "lane preload: tests/preload/conventions.c, and Debian's own programs"
 UNTESTED = {
     "preload": PRELOADED,
@@ -32,8 +32,8 @@ ALLOWED["cli"].add("soft")
 ALLOWED["soft"] = {"base", "soft"}
 ALLOWED["preload"] = {"base", "soft", "preload"}
 
-# The folders of src/soft: an include names the same or one before it. What everybody may include
-# must itself include the first of them only.
+# The folders of src/soft: a folder may include itself and those before it. The files that all may
+# include must themselves include only the first folder.
 SOFT_FOLDERS = ["shared", "memory", "completer", "responder", "requester", "control", "faults",
                 "abi"]
 SOFT_HOOKS = {"soft/faults/hook.hpp"}
@@ -126,11 +126,11 @@ def header_contract(files):
 
 
 def banned(files, where, what, instead):
-    """The lines with a token that has a better replacement."""
+    """The lines that contain a banned token."""
     for path in filter(is_code, files):
         for number, line in lines_of(path) if str(path).startswith(where) else ():
             if found := re.search(what, line):
-                # A call that a comment mentions is no call.
+                # A call in a comment does not count.
                 if not found[0].endswith("(") or "//" not in line[:found.start()]:
                     yield f"{path}:{number}: '{found[0].strip()}': {instead}"
 
@@ -150,7 +150,7 @@ def soft_folders(files):
     rank = {folder: number for number, folder in enumerate(SOFT_FOLDERS)}
     inside = [path for path in files if path.parts[:2] == ("src", "soft")]
     if all(len(path.parts) == 3 for path in inside):
-        return  # It has no folders, and so no order.
+        return  # Without folders there is no order.
     for path in inside:
         folder = path.parts[2] if len(path.parts) > 3 else None
         if folder not in rank:
@@ -165,7 +165,7 @@ def soft_folders(files):
 
 
 def short_name(path):
-    """<layer>/<name>.cpp of a source: folders inside of a layer do not count."""
+    """<layer>/<name>.cpp of a source; folders inside a layer do not count."""
     return f"{path.parts[1]}/{path.name}"
 
 

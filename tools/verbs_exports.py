@@ -1,20 +1,20 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Holds what our two libraries export against what the installed libibverbs exports.
+"""Compares what our two libraries export with what the installed libibverbs exports.
 
     tools/verbs_exports.py DIRECTORY    where libverbatim-preload.so and verbatim/ lie
 
-A new rdma-core may bring a function that takes one of our objects. If we do not export it, the real
-library gets the object, looks for its own data in it, and crashes. So a function that nobody here
-has thought about is a failure; whoever has, adds it to src/preload or to HARMLESS.
+A new rdma-core may have a new function that takes one of our objects. If we do not export it, the
+real library gets the object, looks for its own data in it, and crashes. So an unknown function is a
+failure. To resolve it, add the function to src/preload or to HARMLESS.
 """
 import re
 import subprocess
 import sys
 from pathlib import Path
 
-# Take none of our objects: texts, numbers, memory for fork, the kernel's records, and objects that
-# our devices do not make. Under LD_PRELOAD the installed library answers them.
+# These take none of our objects: texts, numbers, memory for fork, the kernel's records, and objects
+# that our devices do not create. Under LD_PRELOAD the installed library provides them.
 HARMLESS = set("""
 ibv_copy_ah_attr_from_kern ibv_copy_path_rec_from_kern ibv_copy_path_rec_to_kern
 ibv_copy_qp_attr_from_kern ibv_dofork_range ibv_dontfork_range ibv_event_type_str ibv_fork_init
@@ -27,7 +27,7 @@ ibv_read_err_comp_cntr ibv_set_comp_cntr ibv_set_err_comp_cntr
 # In the node of each release's own: for drivers, which know no device of ours; but these two not.
 DRIVER_NODE = "IBVERBS_PRIVATE_"
 FOR_PROGRAMS = {"ibv_query_gid_type", "ibv_read_sysfs_file"}
-# The functions of the C library that take a path, or that list what one leads to.
+# The functions of the C library that take a path, or that list a directory.
 PATHS = set("""
 open open64 openat openat64 __open_2 __open64_2 __openat_2 __openat64_2 fopen fopen64 stat stat64
 lstat lstat64 fstat fstat64 fstatat fstatat64 statx __xstat __xstat64 __lxstat __lxstat64 __fxstat
@@ -36,7 +36,7 @@ readlinkat __readlink_chk __readlinkat_chk opendir fdopendir readdir readdir64 r
 closedir rewinddir telldir seekdir dirfd scandir scandir64 chdir fchdir getcwd __getcwd_chk
 getxattr lgetxattr
 """.split())
-# By which programs find functions when they run; not in the stand-alone library, which they load.
+# Functions that look up others at run time; not in the stand-alone library, which programs load.
 LOADER = {"dlsym", "dlvsym"}
 DRIVERS = re.compile(r"ibv_|_?verbs_|__verbs_log|execute_ioctl|__ioctl_final")
 
@@ -51,7 +51,7 @@ def exports(library):
         if len(fields) < 8 or fields[3] not in ("FUNC", "OBJECT", "IFUNC") or fields[6] == "UND":
             continue
         name, at, version = fields[7].partition("@@")
-        # One @: an older variant, that nothing new is linked with. ABS: the name of a node.
+        # A single @ marks an older variant, for old programs only. ABS: the name of a version node.
         if fields[6] != "ABS" and "@" not in name:
             found[name] = version if at else ""
     return found
@@ -64,7 +64,7 @@ def installed_library():
 
 
 def is_offered(name, version, ours):
-    """Whether a program that wants this version finds it: the base version suits every one."""
+    """Whether a program that wants this version finds it. The base version fits any."""
     return name in ours and ours[name] in (version, "")
 
 
@@ -82,7 +82,7 @@ def missing_alone(installed, ours):
 
 
 def strangers(ours, alone):
-    """What is exported and is no verb: other libraries' symbols would be bound to ours."""
+    """Exports that are not verbs: other libraries' symbols could be bound to them."""
     for name, version in sorted(ours.items()):
         is_verb = version.startswith("IBVERBS_1.") or name in FOR_PROGRAMS
         known = PATHS | (set() if alone else LOADER)

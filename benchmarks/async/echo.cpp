@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What an echo costs, in one thread: callgrind counts the instructions of async_measured().
+// The cost of an echo in one thread. callgrind counts the instructions of async_measured().
 #include <cstdio>
 #include <string>
 #include <string_view>
@@ -23,7 +23,7 @@ extern "C" [[gnu::noinline]] void async_measured(const Work& work) { work.run(wo
 namespace verbatim::async_bench {
 namespace {
 
-/// What is looked up or grows at the first time is no echo's.
+/// Lookups and allocations of the first echoes must not count.
 constexpr long kWarmUp = 5;
 
 void run_work(Work work, const char* kind, std::size_t channels) {

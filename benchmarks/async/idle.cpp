@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// How often a process wakes up whose channels all wait for a message, and whether they still do.
+// How often a process wakes up while all its channels wait for a message, and whether they still
+// work afterwards.
 #include <unistd.h>
 
 #include <chrono>
@@ -14,7 +15,8 @@
 namespace verbatim::async_bench {
 namespace {
 
-/// Of all threads but the one that asks: whoever sleeps gives its processor away once.
+/// How often all threads except the calling one have gone to sleep. A thread that goes to sleep
+/// counts one voluntary context switch.
 long times_asleep() {
   long times = 0;
   for (const auto& thread : std::filesystem::directory_iterator{"/proc/self/task"}) {
@@ -37,7 +39,7 @@ int idle(const ProtectionDomain& domain, std::size_t channels, long seconds) {
     echoes.serve(servers);
     servers.run();
   }};
-  // wait: time is what is measured.
+  // wait: the benchmark measures a period of time.
   std::this_thread::sleep_for(std::chrono::seconds{1});
   const long before = times_asleep();
   std::this_thread::sleep_for(std::chrono::seconds{seconds - 1});

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
 // async_driver echo KIND CHANNELS BUSY ROUNDS   BUSY of CHANNELS pairs echo ROUNDS times each.
-//                                               callgrind --toggle-collect=async_measured counts
-//                                               the instructions of exactly these echoes.
+//                                                callgrind --toggle-collect=async_measured counts
+//                                                the instructions of exactly these echoes.
 // async_driver idle CHANNELS SECONDS            how often the process wakes up while nothing comes
-// async_driver memory KIND CHANNELS             what each of them takes
+// async_driver memory KIND CHANNELS             how much each channel takes
 // async_driver round_trip KIND CHANNELS ROUNDS  how long an echo between two threads takes
 //
-// KIND: `reactor`, `shared` for one with shared receives, or `blocking` for channels with
-// completion queues of their own (no memory). JSON on stdout.
+// KIND: `reactor`; `shared` for a reactor with shared receives; or `blocking` for channels with
+// separate completion queues (not for `memory`). Prints JSON to stdout.
 #include <sys/resource.h>
 
 #include <charconv>
@@ -42,7 +42,7 @@ int run(const verbatim::ProtectionDomain& domain, const std::vector<std::string_
 }  // namespace
 
 int main(int argc, char** argv) {
-  // Channels with queues of their own need two descriptors each.
+  // A channel with its own completion queue needs two descriptors.
   rlimit files{};
   getrlimit(RLIMIT_NOFILE, &files);
   files.rlim_cur = files.rlim_max;

@@ -25,7 +25,7 @@ long descriptors() {
   return std::distance(directory_iterator{"/proc/self/fd"}, directory_iterator{});
 }
 
-/// So that each queue was used from its first entry to its last.
+/// Enough rounds to use each queue from its first entry to its last.
 constexpr long kRounds = 2L * kDepth;
 
 }  // namespace
@@ -35,7 +35,7 @@ int memory(const ProtectionDomain& domain, std::string_view kind, std::size_t ch
   const Receives receives = kind == "shared" ? Receives::shared : Receives::own;
   Reactor reactor = make_reactor(domain, receives, channels / 2);
   const Sides on{.servers = reactor, .clients = reactor};
-  const Pairs first = make_pairs(domain, on, 1, receives);  // What the device needs for any.
+  const Pairs first = make_pairs(domain, on, 1, receives);  // Allocates what any use needs.
   const long memory_before = resident_kib();
   const long descriptors_before = descriptors();
   Pairs pairs = make_pairs(domain, on, channels / 2, receives);

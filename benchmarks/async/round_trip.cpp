@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// How long an echo takes whose server is in another thread, on another core: when the server
-// sleeps, and when it has something to do all the time.
+// How long an echo takes if the server is in another thread on another core: when the server
+// sleeps, and when it always has something to do.
 #include <sched.h>
 
 #include <algorithm>
@@ -17,11 +17,11 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Far longer than anybody spins.
+/// Much longer than any thread spins.
 constexpr std::chrono::milliseconds kPause{2};
-constexpr long kBusyRounds = 50;  ///< For one of a sleeping server.
+constexpr long kBusyRounds = 50;  ///< For each round with a sleeping server.
 
-/// The n-th of those that this process may use.
+/// Pins the thread to the n-th core that this process may use.
 void stay_on_core(int number) {
   cpu_set_t allowed;
   if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;

@@ -76,7 +76,7 @@ void Echoes::serve(Reactor& reactor) {
                       : serve_one(pairs_.servers[i], std::move(memory_[i].place)));
 }
 
-/// Where the one waits that the last of many wakes.
+/// One coroutine waits here until the last of many wakes it.
 struct Echoes::Latch {
   std::size_t left;
   std::coroutine_handle<> waiting{};

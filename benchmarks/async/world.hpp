@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file Pairs of channels on the software device, and what all cases do with them: an echo. The
-/// client sends eight bytes, the server sends them back: two sends and two receives.
+/// \file Pairs of channels on the software device, and the echo that all cases do with them. The
+/// client sends eight bytes and the server sends them back: two sends and two receives.
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -26,7 +26,7 @@ struct Pairs {
   std::vector<Channel> servers{};
   std::vector<Channel> clients{};
 };
-/// Default: channels with completion queues of their own.
+/// Default: each channel has its own completion queue.
 struct Sides {
   SharedCompletions servers{};
   SharedCompletions clients{};
@@ -34,19 +34,20 @@ struct Sides {
 enum class Receives : std::uint8_t { own, shared };
 Pairs make_pairs(const ProtectionDomain& domain, const Sides& on, std::size_t count,
                  Receives receives = Receives::own);
-/// With room for what all clients of these cases may have on the way, if its receives are shared.
+/// With shared receives, has room for everything that the clients of these cases may have in
+/// flight.
 Reactor make_reactor(const ProtectionDomain& domain, Receives receives, std::size_t pairs);
 
-/// Each server and each client, with what it needs for its echoes.
+/// All servers and clients, with what they need for their echoes.
 class Echoes {
  public:
   Echoes(const ProtectionDomain& domain, Pairs& pairs, Receives receives = Receives::own);
 
-  /// Servers that send back what comes, for ever.
+  /// Servers that send back every message, for ever.
   void serve(Reactor& reactor);
-  /// The first `clients` of them ask `rounds` times each. Over when all have their answers.
+  /// Each of the first `clients` clients asks `rounds` times. Returns when all have their answers.
   void ask(Reactor& reactor, std::size_t clients, long rounds);
-  /// The same without a reactor: one thread plays both sides of each echo, pair by pair.
+  /// The same without a reactor: one thread runs both sides of each echo, pair by pair.
   void block(std::size_t pairs, long rounds);
   /// One echo of a client whose server is in another thread.
   void ask_once(std::size_t client);
@@ -64,12 +65,12 @@ class Echoes {
   struct Memory {
     Buffer question;
     Buffer answer;
-    Buffer place;  ///< Of the server.
+    Buffer place;  ///< The server's.
   };
-  std::vector<Memory> memory_{};  ///< Of each pair.
+  std::vector<Memory> memory_{};  ///< One for each pair.
 };
 
-// The cases, a file each; what they print is JSON.
+// The cases, one file each. They print JSON.
 int echo(const ProtectionDomain& domain, std::string_view kind, std::size_t channels,
          std::size_t busy, long rounds);
 int idle(const ProtectionDomain& domain, std::size_t channels, long seconds);

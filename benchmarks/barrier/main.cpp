@@ -3,11 +3,11 @@
 // mpirun -n RANKS barrier_driver ROUNDS BLOCK PROCESSORS
 //
 // Our barriers and MPI_Barrier take turns in the same processes, BLOCK at a time, ROUNDS times.
-// PROCESSORS: that all ranks share; what `automatic` means, and whether ranks spin, follows from
-// it. Rank 0 prints a JSON line for each algorithm; `ratio` is the median of the ratios within the
-// rounds.
+// PROCESSORS is the number of processors that all ranks share; it decides what `automatic` means,
+// and whether ranks spin. Rank 0 prints a JSON line for each algorithm; `ratio` is the median of
+// the ratios within the rounds.
 //
-// MPI carries the endpoints, and is what we are measured against. Nothing else of it is in use.
+// MPI carries the endpoints, and is the reference. We use nothing else of it.
 #include <mpi.h>
 
 #include <algorithm>
@@ -43,14 +43,14 @@ T need(Result<T> result) {
   if constexpr (!std::is_void_v<T>) return *std::move(result);
 }
 
-/// What one rank tells another.
+/// What each rank sends to the others.
 struct Card {
   std::uint32_t size = 0;
   std::array<std::byte, 256> endpoint{};
   RemoteMemoryRegion slots{};
 };
 
-/// Channels to all, and the group of the barriers.
+/// Channels to all ranks, and the group of the barriers.
 class Mesh {
  public:
   Mesh(Rank rank, Rank world, std::uint16_t processors)
@@ -90,7 +90,7 @@ class Mesh {
       group_->peers[to].channel = &*channels_[to];
       group_->peers[to].slots = theirs[to].slots;
     }
-    MPI_Barrier(MPI_COMM_WORLD);  // From here on everybody can receive.
+    MPI_Barrier(MPI_COMM_WORLD);  // From here on all ranks can receive.
   }
 
   ProtectionDomain domain_;
@@ -158,7 +158,7 @@ int run(int rank, int size, int rounds, int count, std::uint16_t processors) {
     if (rank == 0)
       std::printf("{\"case\":\"%s\",\"us\":%.3f,\"ratio\":%.3f}\n", each.name.c_str(),
                   median(each.us), median(each.ratio));
-  MPI_Barrier(MPI_COMM_WORLD);  // Nobody goes while others are in a barrier.
+  MPI_Barrier(MPI_COMM_WORLD);  // No rank leaves while others are in a barrier.
   return 0;
 }
 

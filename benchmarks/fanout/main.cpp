@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
 // fanout_driver PEERS BYTES ROUNDS   one process writes BYTES to each of PEERS others: by a loop of
-//                                    blocking writes on channels with queues of their own, and by
-//                                    one scatter(). The two take turns. JSON on stdout.
+//                                     blocking writes on channels with separate queues, and by one
+//                                     scatter(). The two take turns. JSON on stdout.
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -23,7 +23,7 @@ namespace {
 
 namespace vb = verbatim;
 using Clock = std::chrono::steady_clock;
-constexpr int kTurns = 40;   // of a round, of which the best one counts: the others were disturbed
+constexpr int kTurns = 40;   // of a round; only the best counts, since others were disturbed
 constexpr int kRepeats = 5;  // of a turn
 constexpr std::uint32_t kDepth = 16;
 
@@ -37,7 +37,7 @@ T need(vb::Result<T> result) {
   if constexpr (!std::is_void_v<T>) return *std::move(result);
 }
 
-/// Messages between the two processes that a pair of sockets connects.
+/// Carries messages between two processes that are connected by a pair of sockets.
 class Carrier {
  public:
   explicit Carrier(int fd) : fd_(fd) {}
@@ -53,7 +53,7 @@ class Carrier {
   }
   void put(const vb::Endpoint& endpoint) const { put(encode(endpoint)); }
   [[nodiscard]] vb::Endpoint endpoint() const { return need(vb::decode_endpoint(get())); }
-  /// Until the other side is gone.
+  /// Waits until the other side is gone.
   void wait_for_end() const {
     std::byte nothing;
     while (recv(fd_, &nothing, 1, 0) > 0) continue;
@@ -99,7 +99,7 @@ class Root {
       alone_.push_back(need(std::move(alone).connect(peer.endpoint())));
       const auto index = need(multi_.add(need(std::move(in_group).connect(peer.endpoint()))));
       writes_.push_back(vb::PeerRemoteMemory{index, region}.write(buffer_.gather()));
-      static_cast<void>(peer.get());  // It is connected, too.
+      static_cast<void>(peer.get());  // The peer is connected, too.
     }
   }
 
@@ -163,7 +163,7 @@ int main(int argc, char** argv) {
     return 2;
   }
   std::vector<Carrier> carriers;
-  for (long i = 0; i < peers; ++i) {  // Before anything is opened: a child has devices of its own.
+  for (long i = 0; i < peers; ++i) {  // First: devices do not survive a fork.
     int ends[2];
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) return 1;
     if (fork() == 0) {
@@ -177,5 +177,5 @@ int main(int argc, char** argv) {
   Root root{carriers, static_cast<std::size_t>(bytes)};
   measure(root, rounds);
   std::fflush(stdout);
-  std::_Exit(0);  // The peers see it, and go.
+  std::_Exit(0);  // The peers notice, and exit.
 }

@@ -5,8 +5,8 @@
 #include <cerrno>
 #include <cstddef>
 
-// The program's own definitions come before those of the C library, also for calls from shared
-// libraries. glibc keeps its functions under these names as well.
+// The definitions of the program take precedence over those of the C library, even for calls from
+// shared libraries. glibc has its functions under these names as well.
 extern "C" {
 void* __libc_malloc(std::size_t size);
 void* __libc_calloc(std::size_t count, std::size_t size);

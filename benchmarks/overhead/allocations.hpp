@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file How often this process has asked for memory, by whatever name: new ends there as well.
+/// \file How often this process has allocated memory, by any function; operator new is included.
 
 namespace verbatim::overhead {
 
-/// Since the start of the process; of all threads.
+/// Counts all threads, since the start of the process.
 [[nodiscard]] long allocations() noexcept;
 
 }  // namespace verbatim::overhead

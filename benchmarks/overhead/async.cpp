@@ -25,7 +25,7 @@ World make_world(const Fixture& fixture, std::size_t channels) {
   return world;
 }
 
-/// Made once, and never destroyed: the device has gone before.
+/// Created once and never destroyed, because the device is gone before.
 template <std::size_t N>
 World& world_of(const Fixture& fixture) {
   static World& world = *new World{make_world(fixture, N)};

@@ -38,7 +38,7 @@ asio::awaitable<void> send_all(World& world, long operations) {
 }  // namespace
 
 void async_asio(Fixture& fixture, long operations) {
-  // Never destroyed: the device has gone before.
+  // Never destroyed, because the device is gone before.
   static World& world = *new World{fixture};
   world.io.restart();
   asio::co_spawn(world.io, send_all(world, operations), asio::detached);

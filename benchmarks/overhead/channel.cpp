@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The faces of the channel layer.
+// The interfaces of the channel layer.
 #include <array>
 
 #include "fixture.hpp"
@@ -9,7 +9,7 @@ namespace verbatim::overhead {
 namespace {
 
 Channel& channel_of(const Fixture& fixture) {
-  static Channel channel = connect_to_itself(fixture);  // At the first call, which is not measured.
+  static Channel channel = connect_to_itself(fixture);  // In the first call, which does not count.
   return channel;
 }
 

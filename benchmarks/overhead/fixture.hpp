@@ -2,10 +2,10 @@
 #pragma once
 /// \file What every case works with, and what a case is.
 ///
-/// A case is one function in a file of its own: it sends the message of the fixture `operations`
-/// times and waits for each completion, the way a user of that layer writes it. Results go to
-/// `report()` when they are failures; it is out of line and takes them by reference, as error
-/// handling does in real programs, so that the compiler has to keep them in memory.
+/// A case is one function in a separate file. It sends the message of the fixture `operations`
+/// times and waits for each completion, in the way in which a user of that layer writes it.
+/// Failures go to `report()`, which is out of line and takes them by reference, like error handling
+/// in real programs. The compiler therefore has to keep results in memory.
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -24,8 +24,8 @@ struct Fixture {
   MemoryRegion region;
   CompletionQueue queue;
   QueuePair queue_pair;
-  std::span<const std::byte> message;  ///< Of dynamic extent: its bounds are checked at run time.
-  raw_connection raw;                  ///< The same objects, bare.
+  std::span<const std::byte> message;  ///< Dynamic extent: bounds are checked at run time.
+  raw_connection raw;                  ///< The same objects, as plain verbs.
 };
 
 struct Case {
@@ -39,7 +39,7 @@ void queue_pair(Fixture& fixture, long operations);
 void soft_inprocess(Fixture& fixture, long operations);
 void raw_batch(Fixture& fixture, long operations);
 void channel_blocking(Fixture& fixture, long operations);
-void channel_buffer(Fixture& fixture, long operations);  ///< The same, of a Buffer.
+void channel_buffer(Fixture& fixture, long operations);  ///< The same, with a Buffer.
 void channel_owned(Fixture& fixture, long operations);
 void channel_unsafe(Fixture& fixture, long operations);
 void channel_scope(Fixture& fixture, long operations);
@@ -48,12 +48,12 @@ void channel_detached(Fixture& fixture, long operations);  ///< In groups of 16.
 void channel_batch(Fixture& fixture, long operations);     ///< In groups of 16.
 void async_send(Fixture& fixture, long operations);        ///< One coroutine.
 void async_send16(Fixture& fixture, long operations);      ///< 16 coroutines, each on a channel.
-void async_task(Fixture& fixture, long operations);        ///< A task of its own for each.
-void async_tags(Fixture& fixture, long operations);  ///< 16 in flight, for a loop of one's own.
-void async_asio(Fixture& fixture, long operations);  ///< One of Asio's coroutines.
-void multi_multicast(Fixture& fixture, long operations);  ///< To 7 peers; each is an operation.
-void cache_find(Fixture& fixture, long operations);       ///< Two in turn, and dropped.
-void pool_take(Fixture& fixture, long operations);        ///< And dropped. Of several sizes.
+void async_task(Fixture& fixture, long operations);        ///< One task for each operation.
+void async_tags(Fixture& fixture, long operations);        ///< 16 in flight, the program's loop.
+void async_asio(Fixture& fixture, long operations);        ///< One Asio coroutine.
+void multi_multicast(Fixture& fixture, long operations);   ///< To 7 peers; each is an operation.
+void cache_find(Fixture& fixture, long operations);        ///< Finds two in turn, drops them.
+void pool_take(Fixture& fixture, long operations);         ///< Takes and drops, several sizes.
 
 [[noreturn]] VERBATIM_COLD void report(const Error& error);
 [[noreturn]] VERBATIM_COLD void report(const Completion& completion);
@@ -67,7 +67,7 @@ T need(Result<T> result) {
   if (!result) report(result);
   return *std::move(result);
 }
-/// Connected to itself: the null provider completes whatever is posted.
+/// A channel that is connected to itself. The null provider completes whatever is posted.
 inline Channel connect_to_itself(const Fixture& fixture, const ChannelOptions& options = {}) {
   auto prepared = need(PreparedChannel::create(fixture.domain, options));
   const Endpoint self = prepared.endpoint();

@@ -62,7 +62,7 @@ namespace {
 
 Fixture make_fixture() {
   const Provider& provider = *verbatim_null_provider();
-  // Nothing but the case may run: events would be read by a thread.
+  // Manual events, because otherwise a thread would read them, and only the case may run.
   Context context =
       need(need(list_devices(provider)).at(0).open({.events = EventDelivery::manual}));
   ProtectionDomain domain = need(context.allocate_domain());
@@ -89,7 +89,7 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-/// Moving to another core in the middle of a round would be measured, too.
+/// A move to another core in the middle of a round would count, too.
 void stay_on_this_core() {
   cpu_set_t cores;
   CPU_ZERO(&cores);
@@ -97,15 +97,15 @@ void stay_on_this_core() {
   sched_setaffinity(0, sizeof cores, &cores);
 }
 
-/// The cases take turns, a slice each, so that whatever else the machine does meets all of them. A
-/// slice is far shorter than a time slice of the system: most are not interrupted, and the median
-/// is one of those. Returns ns per operation, by case.
+/// The cases take turns, one slice each, so that other activity of the machine affects all of them.
+/// A slice is much shorter than a time slice of the system. So most slices are not interrupted, and
+/// the median is one of those. Returns ns per operation for each case.
 std::array<double, kCases.size()> time_round(Fixture& fixture, long operations) {
   constexpr int kSlices = 51;
   std::array<std::vector<double>, kCases.size()> slices;
   for (int slice = 0; slice < kSlices; ++slice) {
     for (std::size_t turn = 0; turn < kCases.size(); ++turn) {
-      // There and back again: no case is always the one after a certain other.
+      // Forwards and backwards in turn, so that no case always follows the same other case.
       const std::size_t i = slice % 2 == 0 ? turn : kCases.size() - 1 - turn;
       const auto start = Clock::now();
       kCases[i].run(fixture, operations);
@@ -144,7 +144,7 @@ int time(Fixture& fixture, long rounds, long operations) {
 
 using namespace verbatim::overhead;
 
-/// callgrind is told to look at this function only, by its name.
+/// callgrind selects this function by its name, and counts nothing else.
 extern "C" [[gnu::noinline]] void overhead_measured(const Case& each, Fixture& fixture,
                                                     long operations) {
   each.run(fixture, operations);
@@ -155,7 +155,7 @@ namespace {
 int count(Fixture& fixture, std::string_view name, long operations) {
   const auto found = std::ranges::find(kCases, name, &Case::name);
   if (found == kCases.end()) return 2;
-  found->run(fixture, 100);  // What is looked up at the first call is none of the operations'.
+  found->run(fixture, 100);  // First-call lookups must not count.
   const long before = allocations();
   overhead_measured(*found, fixture, operations);
   std::printf("{\"case\":\"%s\",\"operations\":%ld,\"allocations\":%ld}\n", found->name, operations,

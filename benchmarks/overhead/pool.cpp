@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What stands beside each message of a program: a buffer taken and dropped, or a registration
-// found.
+// What a program does besides each message: it takes and drops a buffer, or finds a registration.
 #include <memory>
 #include <vector>
 
@@ -28,7 +27,7 @@ void pool_take(Fixture& fixture, long operations) {
 }
 
 void cache_find(Fixture& fixture, long operations) {
-  // Never destroyed: the device has gone before.
+  // Never destroyed, because the device is gone before.
   static RegionCache& cache = *new RegionCache{fixture.domain};
   static const auto memory = std::make_shared<std::vector<std::byte>>(4096);
   static const auto other = std::make_shared<std::vector<std::byte>>(4096);

@@ -16,7 +16,7 @@ static void __attribute__((cold, noinline, noreturn)) report_completion(const st
   abort();
 }
 
-/* As an expert writes it: the six fields that a send needs and not the 128 bytes around them. */
+/* As an expert writes it: sets the six fields that a send needs, not all 128 bytes. */
 void raw_send(const struct raw_connection* connection, long operations) {
   for (long i = 0; i < operations; ++i) {
     struct ibv_sge sge;

@@ -40,10 +40,10 @@ Pair make_pair() {
 
 }  // namespace
 
-/// The whole software device: a write of 8 bytes is checked, executed and completed during the
-/// post, then polled.
+/// The whole software device: it checks, executes and completes a write of 8 bytes during the post;
+/// then the case polls.
 void soft_inprocess(Fixture&, long operations) {
-  static Pair pair = make_pair();  // At the first call, which is not measured.
+  static Pair pair = make_pair();  // In the first call, which does not count.
   const std::span<const std::byte> message = pair.source.bytes().first(8);
   const RemoteMemoryRegion remote = *pair.target.remote().sub_region(64, 8);
   for (long i = 0; i < operations; ++i) {

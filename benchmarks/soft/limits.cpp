@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What the machine itself can do: the figures of the device are held against these.
+// What the machine itself can do, for comparison with the figures of the device.
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/uio.h>
@@ -22,8 +22,8 @@ std::byte* map_shared(int fd, std::size_t bytes) {
   return static_cast<std::byte*>(mapped);
 }
 
-/// The median of slices, of half a round trip. `await(turn)` returns when it is our turn, and
-/// `pass(turn)` makes it the other's.
+/// The median over slices of half a round trip. `await(turn)` returns when it is our turn;
+/// `pass(turn)` gives the turn to the other side.
 template <class Await, class Pass>
 double ping_pong(Role role, std::uint64_t rounds, const Await& await, const Pass& pass) {
   constexpr std::size_t kSlices = 201;
@@ -47,7 +47,7 @@ void await_word(std::uint64_t& word, std::uint64_t value) {
   }
 }
 
-/// Where a process's word is, for the other one.
+/// The address of a process's word, for the other process.
 struct Address {
   std::uint64_t pid;
   std::uint64_t word;
@@ -64,7 +64,7 @@ double hand_off(Role role, int shared_fd) {
 }
 
 double hand_off_by_call(Role role, int shared_fd) {
-  const auto memory = std::make_unique<std::array<std::uint64_t, 1024>>();  // Plain, as a user's.
+  const auto memory = std::make_unique<std::array<std::uint64_t, 1024>>();  // Plain memory.
   std::uint64_t& word = (*memory)[512];
   prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
   auto* const addresses = reinterpret_cast<Address*>(map_shared(shared_fd, 4096));
@@ -95,7 +95,7 @@ double copy(std::size_t bytes, int shared_fd) {
   const std::size_t operations = (std::size_t{16} << 20) / bytes;
   const auto once = [&] {
     std::memcpy(to, from.data(), bytes);
-    asm volatile("" : : "r"(to), "r"(from.data()) : "memory");  // Each copy is really made.
+    asm volatile("" : : "r"(to), "r"(from.data()) : "memory");  // Forces each copy.
   };
   for (int i = 0; i < 8; ++i) once();
   std::vector<double> spent;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// soft_driver --role left|right --case CASE --socket FD   one side of a measurement; the two ends
-//                                                         of the socket are handed in open
+// soft_driver --role left|right --case CASE --socket FD   one side of a measurement; the socket is
+//                                                          one end of a pair, passed in open
 // soft_driver --role left|right --case cacheline|process_vm --shared FD
 // soft_driver --role left --case memcpy.BYTES --shared FD
 //
 // CASE is <write|read|send>.<lat|bw|rate>.<bytes>.<buffer|plain>. Left prints the figure. With
-// --manner perftest it does things in the order in which perftest does them.
+// --manner perftest both sides do things in the order in which perftest does them.
 #include <cstdio>
 #include <cstdlib>
 #include <map>

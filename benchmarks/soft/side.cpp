@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t kPage = 4096;
 
-/// Sends our record to the other process and returns its own.
+/// Sends our record to the other process and returns the record of that process.
 std::vector<std::byte> trade(int socket, std::span<const std::byte> mine) {
   if (send(socket, mine.data(), mine.size(), MSG_NOSIGNAL) < 0) die("the other process is gone");
   std::vector<std::byte> theirs(1024);

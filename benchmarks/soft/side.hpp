@@ -21,7 +21,7 @@ enum class Memory : std::uint8_t { buffer, plain };
 
 [[noreturn]] VERBATIM_COLD void die(std::string_view what);
 [[noreturn]] VERBATIM_COLD void die(const Error& error);
-/// By reference: copying a Result costs more than posting.
+/// Takes the result by reference, because copying a Result costs more than posting.
 template <class T>
 T need(Result<T>&& result) {
   if (!result) [[unlikely]]
@@ -29,7 +29,7 @@ T need(Result<T>&& result) {
   if constexpr (!std::is_void_v<T>) return *std::move(result);
 }
 
-/// Requests that may be outstanding: enough to keep any device busy.
+/// How many requests may be outstanding: enough to keep any device busy.
 constexpr std::uint32_t kDepth = 256;
 
 struct Side {
@@ -47,8 +47,8 @@ struct Side {
   QueuePair queue_pair;
   RemoteMemoryRegion remote;  ///< The peer's target.
 
-  /// Not at the same place in a page as the target: processors compare only the low bits of
-  /// addresses at first, and take a load of one for a load of what was just stored to the other.
+  /// Not at the same offset in a page as the target. Processors first compare only the low bits of
+  /// addresses, and would take a load from one for a load of what was just stored to the other.
   [[nodiscard]] std::span<std::byte> source() {
     return (memory == Memory::buffer ? buffer->bytes() : aligned(plain_source)).subspan(kSkew);
   }
@@ -68,19 +68,20 @@ struct Side {
   /// Waits for `count` completions, which must be successes.
   void finish(CompletionQueue& queue, std::size_t count) const;
 
-  /// As the allocator gives it, but on a page: process_vm is slower across a boundary.
+  /// Memory from the allocator, aligned to a page, because process_vm is slower across a page
+  /// boundary.
   static std::span<std::byte> aligned(std::vector<std::byte>& memory);
 };
 
 /// Opens the software device and connects to the other process over the socket.
 [[nodiscard]] Side set_up(Role role, Memory memory, std::size_t bytes, int socket);
 
-/// What byte `i` of `writer`'s messages is.
+/// Byte `i` of `writer`'s messages.
 [[nodiscard]] constexpr std::byte pattern(Role writer, std::size_t i) noexcept {
   return static_cast<std::byte>(i * 31 + i / 251 + 7 + static_cast<std::size_t>(writer) * 101);
 }
 void fill(std::span<std::byte> bytes, Role writer) noexcept;
-/// Ends the program unless the bytes are `writer`'s.
+/// Ends the program unless the bytes are the pattern of `writer`.
 void verify(std::span<const std::byte> bytes, Role writer);
 
 }  // namespace verbatim::bench

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file Ctrl-C as a question: whoever works asks now and then whether to stop.
+/// \file Ctrl-C as a flag: long work looks at it now and then.
 
 namespace verbatim::cli {
 

@@ -21,7 +21,7 @@ struct Effort {
   std::uint64_t count = 0;  ///< 0: the time counts.
 };
 
-/// Who looks on: called between two exchanges, whose times do not include it.
+/// Shows progress: called between two exchanges, whose times do not include it.
 struct Observer {
   std::chrono::nanoseconds every = std::chrono::milliseconds{100};
   std::function<void(double part_done, std::uint64_t last_nanoseconds)> look{};

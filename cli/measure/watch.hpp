@@ -12,7 +12,7 @@ namespace verbatim::cli {
 
 class Watch {
  public:
-  /// `yields`: there are not enough processors for all who spin. `patience`: for one wait.
+  /// `yields`: there are fewer processors than spinning threads. `patience`: for one wait.
   Watch(const Control& control, bool yields, std::chrono::nanoseconds patience) noexcept
       : control_(control), patience_(patience), spins_(yields ? 1 : kSpins) {}
 
