@@ -9,8 +9,8 @@
 namespace verbatim::bench {
 namespace {
 
-// Figures are medians of slices: a slice is far shorter than a time slice of the system, so that
-// most are not interrupted.
+// All figures are medians of slices. A slice is much shorter than a time slice of the system, so
+// that most slices are not interrupted.
 constexpr std::size_t slice_count(Figure figure) { return figure == Figure::latency ? 201 : 25; }
 
 constexpr std::size_t kBatch = 32;
@@ -48,16 +48,17 @@ void put_word(std::span<std::byte> bytes, std::uint64_t value) {
   std::memcpy(bytes.data() + bytes.size() - sizeof value, &value, sizeof value);
 }
 
-/// Each writes into the other's memory and watches its own, as ib_write_lat does. The last word
-/// counts; the rest is the pattern.
+/// Each side writes into the other's memory and watches its own, like ib_write_lat. The last word
+/// is the counter; the rest is the pattern.
 double write_latency(Side& side, const Case& each) {
   const std::size_t last = each.bytes - sizeof(std::uint64_t);
   const auto message = side.source().first(each.bytes);
   const auto element = side.gather(each.bytes);
   const auto remote = side.remote_bytes(each.bytes);
-  const auto put = [&](std::uint64_t number) {
+  const auto put = [&](std::uint64_t number) __attribute__((always_inline)) {
     put_word(message, number);
-    // One in 16 is signaled: the others need no completion, and a program asks for none.
+    // One request in 16 is signaled. The others need no completion, and a real program would not
+    // request one.
     const bool signaled = number % 16 == 0;
     need(unsafe::post(side.queue_pair, Write{element, remote}, WrId{number},
                       signaled ? unsafe::Signal::completion : unsafe::Signal::none));
@@ -68,14 +69,15 @@ double write_latency(Side& side, const Case& each) {
     }
   };
   Slices slices;
+  // The left side is one ahead: so both do the same in the loop, and what they do is inlined there.
+  const std::uint64_t lead = side.role == Role::left ? 1 : 0;
   std::uint64_t number = 0;
+  if (lead != 0) put(lead);
   for (std::size_t slice = 0; slice < slice_count(each.figure); ++slice) {
     const auto start = Clock::now();
     for (std::size_t i = 0; i < slice_operations(each); ++i) {
-      ++number;
-      if (side.role == Role::left) put(number);
-      await(number);
-      if (side.role == Role::right) put(number);
+      await(++number);
+      put(number + lead);
     }
     slices.add(start, 2 * slice_operations(each));
   }
@@ -85,7 +87,7 @@ double write_latency(Side& side, const Case& each) {
   return slices.median();
 }
 
-/// Reads take no part of the other process: it only waits for the end.
+/// A read needs no work of the other process, which only waits for the end.
 double read_latency(Side& side, const Case& each) {
   fill(side.target.quiescent_bytes(), side.role);
   side.meet();
@@ -127,7 +129,7 @@ double send_latency(Side& side, const Case& each) {
   const auto put = [&](std::uint64_t number) {
     need(unsafe::post(side.queue_pair, Send{element}, WrId{number}));
   };
-  // What is not urgent comes after the answer is on its way.
+  // Work that is not urgent comes after the answer has been posted.
   const auto await = [&] { side.finish(side.receives, 1); };
   const auto give_back = [&](std::uint64_t number) {
     need(unsafe::post(side.queue_pair, Receive{side.target.region().scatter(into)}, WrId{number}));
@@ -174,7 +176,8 @@ double send_latency(Side& side, const Case& each) {
   return slices.median();
 }
 
-/// Requests in lists of kBatch, or one by one when each is large; one in a list is signaled.
+/// Posts requests in lists of kBatch, or one by one if they are large. One request in each list is
+/// signaled.
 template <class Work>
 void stream(Side& side, const Case& each, const Work& work, auto&& before_list) {
   const std::size_t list = each.figure == Figure::rate ? kBatch : 1;
@@ -196,9 +199,9 @@ void stream(Side& side, const Case& each, const Work& work, auto&& before_list) 
   side.finish(side.sends, lists_out);
 }
 
-/// The median over slices, each a call of `once`, in M/s or MiB/s. perftest tells the mean.
+/// The median over slices, each a call of `once`, in M/s or MiB/s. perftest reports the mean.
 double timed_stream(const Case& each, auto&& once) {
-  once();  // Pages and caches are warm then.
+  once();  // Warms up pages and caches.
   Slices slices;
   for (std::size_t slice = 0; slice < slice_count(each.figure); ++slice) {
     const auto start = Clock::now();
@@ -237,13 +240,13 @@ double stream_one_sided(Side& side, const Case& each) {
   return figure;
 }
 
-/// How many messages may be under way. perftest knows no such limit: it runs into the end of the
-/// receives, and the device waits for the next one.
+/// How many messages may be under way. perftest has no such limit: it runs out of receives, and the
+/// device waits for the next one.
 constexpr std::size_t credits(const Case& each) {
   return each.manner == Manner::perftest ? SIZE_MAX / 2 : kDepth / 2;
 }
 
-/// The receiver gives receives back and tells how many messages it has had.
+/// The receiver posts receives again, and reports how many messages it has received.
 void take_stream(Side& side, const Case& each, std::size_t total) {
   const auto count = side.source().first(sizeof(std::uint64_t));
   const auto element = side.gather(sizeof(std::uint64_t));

@@ -17,12 +17,12 @@ namespace verbatim {
 namespace detail {
 namespace {
 
-/// The causes of one error, collected likeliest first.
+/// The causes of one error, likeliest first.
 struct Explanation {
   const System& system;
   const Error& error;
   std::string text;
-  std::string remedy{};  ///< Where the causes do not tell it.
+  std::string remedy{};  ///< If the causes do not contain one.
   std::size_t causes = 0;
 
   void add(std::string_view cause) {
@@ -75,7 +75,7 @@ void explain_memory(Explanation& to) {
     to.add("only " + format_bytes(*free) + " of memory are available on this machine");
 }
 
-/// What a device works on stays in memory, and the system limits how much of that there may be.
+/// Memory that a device works on is locked, and the system limits how much a process may lock.
 void explain_memlock(Explanation& to) {
   const std::uint64_t limit = to.system.memlock_bytes;
   const bool is_region = to.about("length");
@@ -115,7 +115,7 @@ void explain_descriptors(Explanation& to) {
     to.add("the system-wide limit of open files is reached: raise it with `sysctl fs.file-max`");
     return;
   }
-  // Counting takes a descriptor itself. Without one, all that there may be are open.
+  // Counting needs a descriptor itself. If none is free, the limit is reached.
   const auto open = open_descriptors(to.system.root);
   const std::uint64_t limit = to.system.max_descriptors;
   std::string cause = open ? count_of(*open, "file descriptor is", "file descriptors are") + " open"
@@ -128,7 +128,7 @@ void explain_descriptors(Explanation& to) {
 void explain_space(Explanation& to) {
   const std::filesystem::path directory = to.system.root + to.system.soft_directory;
   auto space = space_at(directory);
-  // Whoever could not even make it has left none behind.
+  // If creating the directory failed, it does not exist; ask about its parent.
   if (!space && !to.of_verbs()) space = space_at(directory.parent_path());
   if (space)
     to.add("the software device's directory " + to.system.soft_directory + " has " +
@@ -158,7 +158,7 @@ void explain_missing_device(Explanation& to) {
     to.add(
         "the kernel has no RDMA device: load the adapter's driver, or make a software device "
         "with `rdma link add rxe0 type rxe netdev <interface>`");
-  } else if (name.empty() || name.contains(' ')) {  // No name of a device was given.
+  } else if (name.empty() || name.contains(' ')) {  // The error names no device.
     to.add("no device has an ACTIVE port and everything else that was asked for; the devices are " +
            joined(*names));
   } else if (std::ranges::find(*names, name) != names->end()) {
@@ -180,20 +180,46 @@ void explain_missing_library(Explanation& to) {
       "ibverbs-providers)");
 }
 
+void add_no_nodes(Explanation& to) {
+  to.add(
+      "there is no /dev/infiniband/uverbs*: load ib_uverbs, or give the container the device "
+      "(`--device=/dev/infiniband`)");
+}
+
+void add_closed_node(Explanation& to, const DeviceNode& node) {
+  to.add(node.path + " has mode " + octal(node.mode) +
+         " and this user may not read and write it: join its group or change the udev rule");
+}
+
+/// With a limit of zero, the kernel refuses the right to lock any memory, not the memory.
+bool may_lock_nothing(const Explanation& to) {
+  return to.error.os_error == EPERM && to.system.memlock_bytes == 0 &&
+         !may_lock_without_limit(to.system.root);
+}
+
 void explain_permission(Explanation& to) {
-  // What is registered is of a device that is open already.
-  if (to.in("ibv_reg_mr") || !to.asked_the_system() || !to.of_verbs()) return;
+  if (!to.asked_the_system() || !to.of_verbs()) return;
+  if (!to.in("ibv_open_device") && may_lock_nothing(to))
+    return to.add("memlock limit is 0: raise it with `ulimit -l` or in limits.conf");
+  // A registration uses a device that is already open.
+  if (to.in("ibv_reg_mr")) return;
   const auto nodes = device_nodes(to.system.root);
-  if (nodes.empty())
-    to.add(
-        "there is no /dev/infiniband/uverbs*: load ib_uverbs, or give the container the device "
-        "(`--device=/dev/infiniband`)");
+  if (nodes.empty()) add_no_nodes(to);
   for (const auto& node : nodes)
-    to.add(node.path + " has mode " + octal(node.mode) +
-           (node.usable ? ", which allows it: a device cgroup (container) or security module does "
-                          "not"
-                        : " and this user may not read and write it: join its group or change the "
-                          "udev rule"));
+    if (node.usable)
+      to.add(node.path + " has mode " + octal(node.mode) +
+             ", which allows it: a device cgroup (container) or security module does not");
+    else
+      add_closed_node(to, node);
+}
+
+/// libibverbs looks for another node if it may not open the one it knows, and says ENOENT in the
+/// end.
+void explain_unopened_device(Explanation& to) {
+  const auto nodes = device_nodes(to.system.root);
+  if (nodes.empty()) add_no_nodes(to);
+  for (const auto& node : nodes)
+    if (!node.usable) add_closed_node(to, node);
 }
 
 void explain_port(Explanation& to) {
@@ -228,7 +254,7 @@ void explain_unmapped(Explanation& to) {
       "of a device, or of a file on a DAX file system");
 }
 
-/// Adds what was found out about this very machine.
+/// Adds causes found on this machine.
 void explain_from_system(Explanation& to) {
   if (to.in("ibv_reg_mr") && to.error.os_error == EFAULT) return explain_unmapped(to);
   switch (to.error.code) {
@@ -237,6 +263,7 @@ void explain_from_system(Explanation& to) {
     case Errc::not_found:
       if (to.in("dlopen")) return explain_missing_library(to);
       if (to.in("open_device")) return explain_missing_device(to);
+      if (to.in("ibv_open_device")) return explain_unopened_device(to);
       return;
     case Errc::not_ready:
       if (to.about("port")) explain_port(to);
@@ -262,9 +289,9 @@ void explain_from_system(Explanation& to) {
   }
 }
 
-// ---- What can be said without looking -----------------------------------------------------------
+// ---- What can be said without looking at the system ---------------------------------------------
 
-/// Who talks to a listener without being one of ours, by the first bytes.
+/// Recognises a client that is not one of ours by its first bytes.
 void explain_stranger(Explanation& to) {
   if (to.error != Errc::malformed || !to.about("frame magic")) return;
   std::string first;
@@ -286,7 +313,7 @@ void explain_stranger(Explanation& to) {
     to.add("the other side is no program of this library: a port scan, or the port is wrong");
 }
 
-/// What happened to the port while the work was on its way: its name is the text of the error.
+/// What happened to the port while the work was under way. The text of the error names the event.
 void explain_event(Explanation& to) {
   struct Row {
     std::string_view event;

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Goal: whatever happens inside a scope and to the device, nothing hangs, every operation's result
-//       is seen exactly once, and no credit is lost: the channel is as it was, or it is broken,
-//       says why, and can be recycled.
-// Method: a thousand random scopes (VERBATIM_STRESS times) of posts, batches, waits, polls, nested
+//       is seen exactly once, and no credit is lost: the channel is as before, or it is broken,
+//       gives the reason, and can be recycled.
+// Method: a thousand random scopes (times VERBATIM_STRESS) of posts, batches, waits, polls, nested
 //         scopes, errors and exceptions; on the software device with random fault plans. Every
-//         write carries a number to a place of its own, so that what was reported can be compared
-//         with what happened. The same seed must give the same outcomes.
+//         write carries a number to a separate place, so that reports can be compared with what
+//         happened. The same seed must give the same outcomes.
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <optional>
@@ -40,7 +41,7 @@ soft::FaultPlan random_plan(Random& random, Trouble trouble) {
   const std::uint64_t at = 1 + random.up_to(12);
   switch (random.up_to(trouble == Trouble::any ? 7 : 4)) {
     case 0: plan.drop(at); break;
-    case 1: plan.drop(at, 100); break;  // More often than it is tried.
+    case 1: plan.drop(at, 100); break;  // More often than it is retried.
     case 2: plan.delay(at, 2ms); break;
     case 3: plan.no_receive(at, 2); break;
     case 4: plan.fail(at, WorkStatus::remote_operation); break;
@@ -58,7 +59,7 @@ struct Stopped : std::runtime_error {
 /// Two connected channels, and memory for them.
 struct World {
   explicit World(Trouble trouble)
-      // Which post finds a full queue depends on when completions come.
+      // Which post finds a full queue depends on when completions arrive.
       : sends(trouble == Trouble::repeatable ? 2 * kPlaces : kDepth),
         // A message that was lost once arrives, however slow the machine is.
         ack_timeout(trouble == Trouble::any ? 1ms : 60ms),
@@ -83,7 +84,7 @@ struct World {
     left = require(std::move(a).connect(second));
     right = require(std::move(b).connect(first));
   }
-  /// Ends both and connects them anew. False: the device is gone.
+  /// Ends both and connects them again. Returns false if the device is gone.
   [[nodiscard]] bool recycle() {
     left->cancel();
     right->cancel();
@@ -100,16 +101,26 @@ struct World {
     join(*std::move(a), *std::move(b));
     return true;
   }
-  /// So that every send of a scope finds a receive.
-  void post_receives() {
+  /// Allocates memory for a number. Empty: the device is gone, and registers nothing.
+  [[nodiscard]] std::optional<Buffer> room() const {
+    auto buffer = domain.allocate(8);
+    if (buffer) return *std::move(buffer);
+    EXPECT_EQ(buffer.error().os_error, EIO) << to_string(buffer.error());
+    return std::nullopt;
+  }
+  /// Posts receives, so that every send of a scope finds one. False: the device is gone.
+  [[nodiscard]] bool post_receives() {
     std::erase_if(receiving, [](Pending<Buffer>& each) { return each.ready(); });
     while (receiving.size() < kDepth) {
-      receiving.push_back(right->receive(require(domain.allocate(8))));
+      auto buffer = room();
+      if (!buffer) return false;
+      receiving.push_back(right->receive(*std::move(buffer)));
       if (!receiving.back().posted()) {
         receiving.pop_back();
-        return;
+        return true;
       }
     }
+    return true;
   }
   [[nodiscard]] GatherElement number(std::size_t place) { return source.gather(8 * place, 8); }
   [[nodiscard]] RemoteMemoryRegion place(std::size_t index) {
@@ -127,13 +138,13 @@ struct World {
   std::vector<Pending<Buffer>> receiving;
 };
 
-/// One scope, and those inside it.
+/// One scope, and the scopes inside it.
 class RandomScope {
  public:
   RandomScope(World& world, Random& random, Trouble trouble, std::string& trace)
       : world_(world), random_(random), trouble_(trouble), trace_(trace) {}
 
-  /// Runs it and checks its books.
+  /// Runs the scope and checks its accounts.
   void run() {
     for (std::size_t i = 0; i < kPlaces; ++i) {
       const std::uint64_t value = random_.next() | 1;
@@ -150,7 +161,7 @@ class RandomScope {
  private:
   struct Posted {
     Operation operation;
-    std::vector<std::size_t> places;  ///< Of its writes; none: a send.
+    std::vector<std::size_t> places;  ///< Of its writes; empty for a send.
     bool waited = false;
   };
   struct Level {
@@ -241,7 +252,7 @@ class RandomScope {
         return;
       case 9:
         if (some == nullptr || some->waited) return;
-        // Failed or not, it is there now, or the channel is over.
+        // Whether it failed or not, it is there now, or the channel is over.
         static_cast<void>(scope.wait_any({&some->operation, 1}));
         return;
       case 10:
@@ -250,8 +261,9 @@ class RandomScope {
       default: {  // An owned operation, dropped.
         const auto place = next_place();
         if (!place) return;
-        Buffer buffer = require(world_.domain.allocate(8));
-        const auto dropped = world_.left->write(std::move(buffer), world_.place(*place));
+        auto buffer = world_.room();
+        if (!buffer) return;
+        const auto dropped = world_.left->write(*std::move(buffer), world_.place(*place));
       }
     }
   }
@@ -279,7 +291,7 @@ class RandomScope {
     }
   }
 
-  /// What nobody waited for either failed, and is in the error, or has been done.
+  /// Work that nobody waited for either failed, and is in the error, or was done.
   void check_books(const Level& level, const ScopeResult<void>& outcome, bool failed) {
     const std::size_t errors = outcome ? 0 : outcome.error().operations.size();
     if (!outcome) {
@@ -302,7 +314,7 @@ class RandomScope {
     EXPECT_LE(errors, open) << "more failures than operations";
     EXPECT_GE(done + errors, writes) << "an operation is lost: neither done nor failed";
     note('s', outcome.has_value());
-    // How many were on their way when the first failed is a matter of time.
+    // How many requests were on their way when the first failed depends on timing.
     if (outcome.has_value()) trace_ += std::to_string(errors);
   }
 
@@ -321,7 +333,7 @@ struct Tally {
   std::size_t rebuilt = 0;
 };
 
-/// `count` scopes; the outcomes as text.
+/// Runs `count` scopes. Returns the outcomes as text.
 std::string run_scopes(std::uint64_t seed, std::size_t count, Trouble trouble, Tally& tally) {
   Random random{seed};
   std::string trace;
@@ -329,11 +341,15 @@ std::string run_scopes(std::uint64_t seed, std::size_t count, Trouble trouble, T
   for (std::size_t i = 0; i < count && !testing::Test::HasFailure(); ++i) {
     SCOPED_TRACE("scope " + std::to_string(i) + ", seed " + std::to_string(seed));
     if (!world) world.emplace(trouble);
-    world->post_receives();
+    if (!world->post_receives()) {
+      ++tally.rebuilt;
+      world.reset();
+      continue;
+    }
     {
       const Faults faults{random_plan(random, trouble), seed + i};
       RandomScope{*world, random, trouble, trace}.run();
-      // Dropped operations give their places back when they complete.
+      // Dropped operations return their places when they complete.
       EXPECT_TRUE(eventually([&] {
         static_cast<void>(world->left->poll());
         static_cast<void>(world->right->poll());

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: somebody else's directory in the usual place keeps nobody from working where there is
-//       another place; where there is none, the error says whose it is. And a process that gave up
-//       its rights after it opened the device works on.
-// Method: root's view of a /dev/shm and a /run of the test's own.
+// Goal: a directory of another user in the usual place does not prevent work if there is another
+//       place; if there is none, the error names the owner. And a process that gave up its rights
+//       after it opened the device keeps working.
+// Method: root's view of a separate /dev/shm and a separate /run.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
@@ -22,7 +22,7 @@ constexpr uid_t kNobody = 65534;
 constexpr char kUsual[] = "/dev/shm/verbatim-0";
 constexpr char kPersonal[] = "/run/user/0";
 
-/// In a process of root's, with an empty /dev/shm and an empty /run.
+/// Runs `body` in a process of root, with an empty /dev/shm and an empty /run.
 template <class Body>
 void in_fresh_places(Body body) {
   if (geteuid() != 0) GTEST_SKIP() << "only root can make somebody else's directory";
@@ -48,7 +48,7 @@ TEST(CrowdedPlace, SomebodyElsesDirectoryIsPassedOver) {
     make_directory(kPersonal, 0700, 0);
     ConnectedPair pair;
     exchange(pair);
-    EXPECT_TRUE(std::filesystem::exists(std::string{kPersonal} + "/verbatim/p0-0"));
+    EXPECT_TRUE(std::filesystem::exists(std::filesystem::path{kPersonal} / "verbatim" / "p0-0"));
     EXPECT_TRUE(std::filesystem::is_empty(kUsual));
   });
 }
@@ -78,14 +78,14 @@ TEST(CrowdedPlace, ModeIsPrintedAsPeopleWriteIt) {
   });
 }
 
-/// Both sides of a talk with sleeping: opens, perhaps becomes nobody, and only then makes its
-/// channel and the rest. Arguments: root or nobody; 0 or 1. Link: to the other.
+/// Both sides of a talk with sleeping: opens the device, perhaps becomes nobody, and only then
+/// creates its channel and the rest. Arguments: root or nobody; 0 or 1. Link: to the other.
 int play_sleeper(const std::vector<std::string>& role) {
   Link link{kFirstLinkFd};
   const ProtectionDomain domain = require(open_context().allocate_domain());
   const std::uint64_t rank = std::stoull(role.at(2));
   CompletionQueue sends = completion_queue(domain.context(), 64);
-  // Files of others are opened with the rights of the moment: it has met them before.
+  // The process opens files of others with its present rights, so it has met them before.
   CompletionQueue first_receives = completion_queue(domain.context(), 64);
   const Meeting before = meet(link, queue_pair_options(domain, sends, first_receives));
   if (role.at(1) == "nobody" &&

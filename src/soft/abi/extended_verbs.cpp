@@ -8,7 +8,7 @@
 #include <memory>
 #include <new>
 
-#include "soft/abi/guarded.hpp"
+#include "soft/abi/scripted_verbs.hpp"
 #include "soft/completer/completion_queue.hpp"
 #include "soft/completer/poll.hpp"
 #include "soft/control/completion_queue.hpp"
@@ -18,8 +18,8 @@
 
 namespace verbatim::engine {
 
-/// Requests between ibv_wr_start and ibv_wr_complete. A queue pair keeps its storage, so building
-/// allocates only while it grows.
+/// The requests between ibv_wr_start and ibv_wr_complete. The queue pair keeps this storage, so
+/// building a request allocates only when the storage has to grow.
 struct Builder {
   struct Request {
     ibv_send_wr request;
@@ -40,7 +40,8 @@ CompletionQueue& queue_of(ibv_cq_ex* queue) noexcept {
   return *reinterpret_cast<CompletionQueue*>(queue);
 }
 
-/// With a time if the queue was made for it: that of polling, as peers' clocks are not asked.
+/// If the queue was created with time stamps, records the time of the poll. The time at which the
+/// peer completed the message is not known here.
 template <bool Timed>
 int next_completion(ibv_cq_ex* raw) noexcept {
   CompletionQueue& queue = queue_of(raw);
@@ -80,7 +81,7 @@ constexpr std::uint64_t kReadable =
     IBV_WC_EX_WITH_BYTE_LEN | IBV_WC_EX_WITH_IMM | IBV_WC_EX_WITH_QP_NUM | IBV_WC_EX_WITH_SRC_QP |
     IBV_WC_EX_WITH_SLID | IBV_WC_EX_WITH_SL | IBV_WC_EX_WITH_DLID_PATH_BITS | kTimed;
 
-/// The clock of the time stamps.
+/// Reports the clock that the time stamps use.
 int query_values(ibv_context*, ibv_values_ex* values) noexcept {
   if ((values->comp_mask & ~unsigned{IBV_VALUES_MASK_RAW_CLOCK}) != 0) return EINVAL;
   if (values->comp_mask != 0)
@@ -90,7 +91,8 @@ int query_values(ibv_context*, ibv_values_ex* values) noexcept {
 
 ibv_cq_ex* create_queue_unguarded(ibv_context* context, ibv_cq_init_attr_ex* init) {
   constexpr std::uint32_t kKnown = IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD;
-  // A reader that is not filled in would be called through a null pointer: refuse what is unknown.
+  // The program calls a reader through its pointer in the queue. For an unknown flag that pointer
+  // would be null, so refuse such flags.
   if ((init->wc_flags & ~kReadable) != 0 || (init->comp_mask & ~kKnown) != 0) {
     errno = EOPNOTSUPP;
     return nullptr;
@@ -123,7 +125,8 @@ ibv_cq_ex* create_queue_unguarded(ibv_context* context, ibv_cq_init_attr_ex* ini
 
 QueuePair& pair_of(ibv_qp_ex* raw) noexcept { return QueuePair::of(&raw->qp_base); }
 
-/// The request that the setters fill. nullptr after a failure: the rest of the list is skipped.
+/// The request that the setters fill in. nullptr after a failure; the rest of the list is then
+/// skipped.
 Builder::Request* latest(ibv_qp_ex* raw) noexcept {
   Builder& builder = *pair_of(raw).builder;
   return builder.failed == 0 && builder.count > 0 ? &builder.requests[builder.count - 1] : nullptr;
@@ -261,7 +264,7 @@ void fill_builders(ibv_qp_ex& queue_pair) noexcept {
   queue_pair.wr_set_ud_addr = &wr_set_destination;
 }
 
-/// What requests of a type can do.
+/// The operations that a queue pair of this type can build.
 constexpr std::uint64_t buildable(ibv_qp_type type) noexcept {
   constexpr std::uint64_t kSends = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM;
   constexpr std::uint64_t kWrites = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM;
@@ -309,8 +312,8 @@ ibv_qp* create_pair_unguarded(ibv_context* context, ibv_qp_init_attr_ex* init) {
 }  // namespace
 
 void fill_extended(verbs_context& context) noexcept {
-  context.create_cq_ex = kGuarded<&create_queue_unguarded>;
-  context.create_qp_ex = kGuarded<&create_pair_unguarded>;
+  context.create_cq_ex = kScripted<&create_queue_unguarded>;
+  context.create_qp_ex = kScripted<&create_pair_unguarded>;
   context.query_rt_values = &query_values;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
 /// \file Control verbs that fail when the fault plan says so, each in its own way; otherwise as in
-/// guarded.hpp.
+/// guarded.hpp. A device that the plan has removed makes nothing new, as hardware.
 ///
 /// Owns nothing. Any thread; takes `script` on unusual days. Not hot.
 #include <cerrno>
@@ -11,8 +11,24 @@
 #include "soft/abi/guarded.hpp"
 #include "soft/faults/hook.hpp"
 #include "soft/memory/registration.hpp"
+#include "soft/shared/objects.hpp"
 
 namespace verbatim::engine {
+
+/// Whether the device is gone on which a verb with this first argument works.
+template <class Object>
+[[nodiscard]] bool is_gone(const Object* object) noexcept {
+  if constexpr (std::is_same_v<Object, ibv_device>)
+    return false;  // Opening it is a new beginning.
+  else if constexpr (std::is_same_v<Object, ibv_context>)
+    return Context::of(const_cast<ibv_context*>(object)).removed.load();
+  else
+    return is_gone(object->context);
+}
+template <class Object, class... More>
+[[nodiscard]] bool is_gone_for(const Object* object, const More&...) noexcept {
+  return is_gone(object);
+}
 
 template <auto Verb>
 struct Scripted;
@@ -21,6 +37,10 @@ struct Scripted<Verb> {
   static R call(Args... args) noexcept {
     if (is_unusual()) [[unlikely]] {
       if (const int os_error = next_call()) return failed_with<R>(os_error);
+    }
+    if constexpr (std::is_pointer_v<R>) {  // It makes something.
+      if (is_gone_for(args...)) [[unlikely]]
+        return failed_with<R>(EIO);
     }
     return Guarded<Verb>::call(args...);
   }
@@ -32,7 +52,9 @@ inline constexpr auto kScripted = &Scripted<Verb>::call;
 /// reregister_memory: it has its own codes, and the error in errno.
 inline int scripted_reregister(ibv_mr* region, int flags, ibv_pd* domain, void* address,
                                std::size_t length, int access) noexcept {
-  if (const int os_error = is_unusual() ? next_call() : 0) {
+  int os_error = is_unusual() ? next_call() : 0;
+  if (os_error == 0 && is_gone(region)) os_error = EIO;
+  if (os_error != 0) {
     errno = os_error;
     return IBV_REREG_MR_ERR_INPUT;
   }

@@ -14,10 +14,12 @@
 #include <exception>
 
 #include "base/library_thread.hpp"
+#include "soft/completer/completion_queue.hpp"
 #include "soft/completer/poll.hpp"
 #include "soft/control/reclaim.hpp"
 #include "soft/faults/hook.hpp"
 #include "soft/memory/memory_object.hpp"
+#include "soft/requester/queue_pair.hpp"
 #include "soft/shared/settings.hpp"
 #include "verbatim/base/log.hpp"
 #include "verbatim/base/try.hpp"
@@ -27,10 +29,10 @@ namespace {
 
 Ranked<LockRank::engine, std::mutex> engine_mutex;
 std::weak_ptr<Engine> the_engine;
-Engine* forked_from = nullptr;    // What a child must not clean up.
-std::shared_ptr<Engine> forking;  // Whose locks are held while a fork happens.
+Engine* forked_from = nullptr;    // The engine that a forked child must not clean up.
+std::shared_ptr<Engine> forking;  // The engine whose locks are held during a fork.
 
-/// A program that ends with its devices open leaves no files behind either.
+/// Removes the files of a program that exits while its devices are open.
 struct Leftovers {
   ~Leftovers() {
     const std::lock_guard lock{engine_mutex};
@@ -39,8 +41,8 @@ struct Leftovers {
   }
 };
 
-// A forked child has its parent's queues and not its memory: what it posted would complete there
-// without its data.
+// A forked child has its parent's queues but not its memory. Work that it posted would complete in
+// the parent, without the child's data.
 int refuse_send(ibv_qp*, ibv_send_wr* work, ibv_send_wr** bad) noexcept {
   *bad = work;
   return EOWNERDEAD;
@@ -55,14 +57,32 @@ int refuse_shared_receive(ibv_srq*, ibv_recv_wr* work, ibv_recv_wr** bad) noexce
 }
 int refuse_poll(ibv_cq*, int, ibv_wc*) noexcept { return -EOWNERDEAD; }
 int refuse_arm(ibv_cq*, int) noexcept { return EOWNERDEAD; }
+int refuse_start(ibv_cq_ex*, ibv_poll_cq_attr*) noexcept { return EOWNERDEAD; }
+int refuse_next(ibv_cq_ex*) noexcept { return EOWNERDEAD; }
+int refuse_list(ibv_qp_ex*) noexcept { return EOWNERDEAD; }
+// Another thread of the parent may hold the lock that starting a list takes.
+void start_nothing(ibv_qp_ex*) noexcept {}
 
 void refuse_work(ibv_context_ops& verbs) noexcept {
-  if (verbs.poll_cq != &poll) return;  // Somebody else has replaced them already.
+  if (verbs.poll_cq != &poll) return;  // The verbs were already replaced by other code.
   verbs.post_send = &refuse_send;
   verbs.post_recv = &refuse_receive;
   verbs.post_srq_recv = &refuse_shared_receive;
   verbs.poll_cq = &refuse_poll;
   verbs.req_notify_cq = &refuse_arm;
+}
+
+/// The extended verbs are pointers in each object.
+void refuse_work(CompletionQueue& queue) noexcept {
+  if (queue.raw.start_poll == nullptr) return;
+  queue.raw.start_poll = &refuse_start;
+  queue.raw.next_poll = &refuse_next;
+}
+void refuse_work(QueuePair& queue_pair) noexcept {
+  if (queue_pair.builder == nullptr) return;
+  queue_pair.extended.wr_start = &start_nothing;
+  queue_pair.extended.wr_abort = &start_nothing;
+  queue_pair.extended.wr_complete = &refuse_list;
 }
 
 }  // namespace
@@ -91,7 +111,8 @@ Result<std::shared_ptr<Engine>> Engine::get() {
   if (const auto error = environment_error()) return std::unexpected(*error);
   auto directory = VERBATIM_TRY(Directory::open());
   auto own = VERBATIM_TRY(OwnSegment::create(directory));
-  // It may have been removed and made anew meanwhile; with our file in it, it stays.
+  // Another process may have removed the directory and created it again. Now that our file is in
+  // it, it stays.
   directory = VERBATIM_TRY(Directory::open());
   std::shared_ptr<Engine> engine{new Engine{directory, std::move(own)}};
   the_engine = engine;
@@ -100,18 +121,18 @@ Result<std::shared_ptr<Engine>> Engine::get() {
   std::call_once(once, [] {
     pthread_atfork(&Engine::before_fork, &Engine::after_fork_in_parent,
                    &Engine::after_fork_in_child);
-    // Under Yama's scope 1 a sibling may touch our memory only if we say so; we do if we are asked
-    // to.
+    // With Yama's ptrace_scope 1, a sibling process may access our memory only if we allow it. We
+    // allow it if the environment asks for it.
     if (may_be_traced()) prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
   });
-  // Where peers may be denied our memory, the helper has to copy for them.
+  // Peers may be denied access to our memory. The helper then copies for them.
   if (!memory_policy().process_vm || prctl(PR_GET_DUMPABLE) != 1 || is_tracing_denied())
     engine->start_helper();
   return engine;
 }
 
-// Held across the fork, so that the child finds what they guard whole: the static ones, and those
-// of the parts that the child takes leave of. In the order in which they are taken elsewhere.
+// Holds the locks across the fork, so that the child finds consistent data behind them: the static
+// locks, and those of the parts that the child abandons. The order is the one used everywhere else.
 void Engine::before_fork() noexcept {
   engine_mutex.lock();
   if (const auto engine = the_engine.lock(); engine && engine.get() != forked_from) {
@@ -143,8 +164,11 @@ void Engine::after_fork_in_child() noexcept {
     engine->peers_.after_fork();
     engine->own_->abandon();
     for (Context* const context : engine->contexts_) refuse_work(context->extended.context.ops);
+    engine->completion_queues.for_each([](CompletionQueue& queue) { refuse_work(queue); });
+    engine->receive_sides.for_each(
+        [](const ReceiveSide& side) { refuse_work(QueuePair::of(side)); });
     engine->contexts_mutex_.unlock();
-    // The thread is the parent's: it is neither joined nor destroyed here.
+    // The thread belongs to the parent. The child must neither join nor destroy it.
     [[maybe_unused]] const auto* const left = engine->helper_.release();
   }
   unlock_script();
@@ -168,12 +192,12 @@ void Engine::start_helper() noexcept {
   const std::lock_guard lock{helper_mutex_};
   if (helper_ || this == forked_from) return;
   try {
-    auto helper = std::make_unique<std::thread>();  // First: a thread that runs must be kept.
+    auto helper = std::make_unique<std::thread>();  // First, to keep a thread once it runs.
     *helper = start_library_thread([this] { run_helper(); });
     helper_ = std::move(helper);
     segment().helper_serves.store(1);
   } catch (const std::exception& failure) {
-    // Without a helper, waiting requests move when the program polls or posts.
+    // Without a helper, waiting requests advance only when the program polls or posts.
     log(LogLevel::warning, failure.what());
   }
 }

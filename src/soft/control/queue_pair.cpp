@@ -24,7 +24,7 @@ namespace {
 
 int check_limits(const ibv_pd& domain, const ibv_qp_init_attr& init) noexcept {
   if (init.send_cq == nullptr || init.recv_cq == nullptr) return EINVAL;
-  // All of one context, as the kernel wants it.
+  // All objects must belong to one context, as the kernel requires.
   if (init.send_cq->context != domain.context || init.recv_cq->context != domain.context ||
       (init.srq != nullptr && init.srq->context != domain.context))
     return EINVAL;
@@ -46,12 +46,13 @@ bool is_allowed(ibv_qp_type type, ibv_qp_state from, ibv_qp_state to, unsigned m
          (given & ~(attributes->required | attributes->optional)) == 0;
 }
 
-/// The parts that need memory. Undone by release_parts.
+/// Creates the parts that need memory. release_parts() undoes this.
 int make_parts(QueuePair& queue_pair, const ibv_qp_init_attr& init) noexcept {
   Engine& engine = *queue_pair.engine;
   queue_pair.index = engine.receive_sides.reserve(2 + (engine.tag() >> 11) % 8192);
   if (queue_pair.index == kQueuePairs) return ENOMEM;
   queue_pair.shared = &engine.segment().queue_pairs[queue_pair.index];
+  queue_pair.route.visiting = &queue_pair.shared->visiting;
   if (const auto backed = engine.own().back(queue_pair.shared, sizeof(SharedQueuePair)); !backed)
     return errno_of(backed.error());
   queue_pair.waiting_capacity = std::bit_ceil(std::max(queue_pair.limits.max_send_wr, 1u));
@@ -71,12 +72,14 @@ void publish(const QueuePair& queue_pair) noexcept {
   shared.type = queue_pair.raw.qp_type;
   shared.domain = queue_pair.domain;
   shared.access = 0;
-  shared.peer = 0;
+  shared.peer.store(0);
   shared.receive_queue = queue_pair.receive_queue->index;
   shared.shared_receives =
       queue_pair.shared_receives != nullptr ? queue_pair.shared_receives->index + 1 : 0;
   shared.device = queue_pair.context->device->index;
   shared.established.store(0);
+  shared.watches.store(0);
+  shared.visiting.store(0);
   shared.receives.entered.store(0);
   shared.receives.touching.store(0);
   shared.receives.fault.store(0);
@@ -100,8 +103,10 @@ void count_users(QueuePair& queue_pair, int change) {
 }
 
 enum class Left : std::uint8_t { yes, haunted, no };
-/// Waits until nobody is inside. A process that is stopped inside, on its way to other memory than
-/// the receives of this queue pair, haunts it, and does it no harm. On its way to one of them: no.
+/// Waits until no requester is inside. A process may be stopped (by a signal or a debugger) while
+/// it is inside. If it is accessing memory other than the receives of this queue pair, it is
+/// harmless, and the queue pair becomes a ghost (`haunted`). If it is accessing one of the
+/// receives, the result is `no`.
 Left wait_for_all(QueuePair& queue_pair) noexcept {
   if (wait_until_left(*queue_pair.engine, *queue_pair.shared) == 0) return Left::yes;
   const auto touched = touched_inside(*queue_pair.engine, *queue_pair.shared);
@@ -110,7 +115,7 @@ Left wait_for_all(QueuePair& queue_pair) noexcept {
   return *touched != 0 && ours ? Left::no : Left::haunted;
 }
 
-/// Receives that a dead requester took from the shared queue and never completed.
+/// Offers receives again that a dead requester took from the shared queue and never completed.
 void take_back_receives(QueuePair& queue_pair) noexcept {
   if (queue_pair.shared_receives == nullptr) return;
   settle(*queue_pair.engine, *queue_pair.receive_queue);
@@ -118,7 +123,8 @@ void take_back_receives(QueuePair& queue_pair) noexcept {
               queue_pair.index);
 }
 
-/// Forbids entry, waits until nobody is inside, and returns what is outstanding as flushed.
+/// Forbids entry, waits until no requester is inside, and completes all outstanding work as
+/// flushed.
 int to_error(QueuePair& queue_pair) noexcept {
   Engine& engine = *queue_pair.engine;
   {
@@ -139,7 +145,7 @@ int to_error(QueuePair& queue_pair) noexcept {
   return 0;
 }
 
-/// The queue pair leads nowhere any more. The lock is held.
+/// Forgets the destination of the queue pair. The caller holds the lock.
 void leave_route(QueuePair& queue_pair) noexcept {
   queue_pair.known.forget();
   queue_pair.delivery.forget();
@@ -156,7 +162,8 @@ int to_reset(QueuePair& queue_pair) noexcept {
   const Left left = wait_for_all(queue_pair);
   if (left == Left::no) return EBUSY;
   engine.forget(queue_pair);
-  // A thread that is about to flush it finishes first; nothing is pushed after the purge.
+  // Waits for a thread that is about to flush the queue pair. No completion is pushed after the
+  // purge.
   const std::unique_lock alone{engine.lifetime};
   if (left == Left::yes) take_back_receives(queue_pair);
   purge(engine, *queue_pair.send_queue, queue_pair.side);
@@ -244,10 +251,12 @@ void aim(QueuePair& queue_pair) noexcept {
   route.type = queue_pair.raw.qp_type;
   route.device = device_of(queue_pair.attributes.ah_attr, queue_pair.lid == 0);
   route.target = peer != nullptr ? peer->queue_pair(index_of(number)) : nullptr;
+  route.is_plain = peer != nullptr && engine.own().is_ordered() && peer->segment().is_ordered == 1;
   route.changes = nullptr;
   if (peer != nullptr) route.changes = peer->is_self() ? &own_changes : &peer->segment().changes;
-  queue_pair.shared->peer = number;
-  // From now on a peer may need us while we sleep.
+  queue_pair.shared->peer.store(number);
+  queue_pair.shared->watches.store(peer != nullptr ? 1 : 0);
+  // From now on a peer may need us while the program sleeps.
   if (peer != nullptr && !peer->is_self()) engine.start_helper();
 }
 
@@ -268,8 +277,9 @@ void answer_fault(QueuePair& queue_pair) noexcept {
 }  // namespace
 
 void answer_cry(QueuePair& queue_pair) noexcept {
-  // A failed request sends the queue pair to the error state, unless it was reset meanwhile. If a
-  // stopped peer is inside, the flush waits until somebody modifies or destroys.
+  // A failed request moves the queue pair to the error state, unless the program has reset it
+  // meanwhile. If a stopped peer is inside, the flush waits until the program modifies or destroys
+  // the queue pair.
   if (queue_pair.broken.exchange(false) && queue_pair.state() == IBV_QPS_ERR)
     static_cast<void>(to_error(queue_pair));
   answer_fault(queue_pair);
@@ -350,16 +360,21 @@ int modify_queue_pair(ibv_qp* raw, ibv_qp_attr* attributes, int mask_bits) noexc
   if (to == IBV_QPS_ERR) return to_error(queue_pair);
   if (to == IBV_QPS_RESET) return to_reset(queue_pair);
   if (const int wrong = check_values(*attributes, mask)) return wrong;
+  // A process may have been stopped inside before the queue pair was reset. The old connection is
+  // what a thread that takes memory back finds it by.
+  const bool connects = to == IBV_QPS_RTR && raw->qp_type != IBV_QPT_UD;
+  if (connects && wait_until_left(*queue_pair.engine, *queue_pair.shared) != 0) return EBUSY;
   remember(queue_pair, *attributes, mask);
-  if (to == IBV_QPS_RTR && raw->qp_type != IBV_QPT_UD) aim(queue_pair);
-  // Anybody may send us datagrams, and raise events that a sleeping owner is to hear of.
+  if (connects) aim(queue_pair);
+  // Any process may send us datagrams, and so raise events that a sleeping program must be woken
+  // for.
   if (to == IBV_QPS_RTR && raw->qp_type == IBV_QPT_UD) queue_pair.engine->start_helper();
   const std::lock_guard lock{queue_pair.lock};
   queue_pair.set_state(to);
   queue_pair.attributes.qp_state = to;
   queue_pair.shared->state.store(to);
-  count_change(queue_pair.engine->segment());  // Rights may be fewer now.
-  // What was posted while the send queue was being drained goes on its way.
+  count_change(queue_pair.engine->segment());  // The program may have taken rights away.
+  // Resumes the requests that were posted while the send queue was drained.
   if (to == IBV_QPS_RTS && queue_pair.has_waiting()) queue_pair.engine->wait_for(queue_pair, 0);
   if (to == IBV_QPS_SQD && from == IBV_QPS_RTS) {
     queue_pair.drain_until = queue_pair.waiting_tail;
@@ -401,8 +416,8 @@ int destroy_and_forget(ibv_qp* raw) {
   const Left left = wait_for_all(*queue_pair);
   if (left == Left::no) return EBUSY;
   engine.forget(*queue_pair);
-  // A thread that is about to break it finishes first: then nobody pushes completions or raises
-  // events of it any more.
+  // Waits for a thread that is about to break the queue pair. After that nobody pushes its
+  // completions or raises its events.
   std::unique_lock removing{engine.lifetime, std::defer_lock};
   lock_without_events(removing, *queue_pair->context, raw);
   if (left == Left::yes) take_back_receives(*queue_pair);
@@ -426,7 +441,7 @@ int destroy_and_forget(ibv_qp* raw) {
 int destroy_queue_pair(ibv_qp* raw) {
   const std::shared_ptr<Engine> engine = Context::of(raw->context).engine;
   const int failed = destroy_and_forget(raw);
-  engine->reclaim();  // Its peer may be dead.
+  engine->reclaim();  // The peer may be dead.
   return failed;
 }
 
@@ -438,7 +453,7 @@ int post_receive(ibv_qp* raw, ibv_recv_wr* requests, ibv_recv_wr** rejected) noe
   }
   const int failed = post_receives(*queue_pair.engine, queue_pair.receive_lock, queue_pair.receives,
                                    requests, rejected);
-  // In the error state a receive comes back at once.
+  // A receive that is posted in the error state completes at once, as flushed.
   if (queue_pair.state() == IBV_QPS_ERR)
     flush_receives(*queue_pair.engine, queue_pair.receive_lock, queue_pair.side);
   return failed;

@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #include "soft/memory/access_guard.hpp"
 
-#include <linux/membarrier.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #include <cerrno>
 #include <chrono>
+#include <utility>
 
 #include "soft/shared/engine.hpp"
+#include "soft/shared/membarrier.hpp"
 #include "soft/shared/tagged_lock.hpp"
 
 namespace verbatim::engine {
@@ -18,81 +16,125 @@ using Clock = std::chrono::steady_clock;
 
 /// A copy of a gigabyte takes a fraction of this.
 constexpr auto kPatience = std::chrono::seconds{2};
-/// Who stays longer than this may be busy with other memory: that can be found out.
+/// A requester that stays longer than this may be busy with other memory; it is worth checking.
 constexpr auto kShort = std::chrono::milliseconds{1};
-/// Who stays longer than most copies take may be stopped.
+/// A requester that stays longer than this may be stopped; most copies are shorter.
 constexpr auto kLong = std::chrono::milliseconds{20};
 
-/// Orders what the threads of the one inside did before against what we read next: its store
-/// (`touching`) is visible, or it will see what we forbade. False: not to be had here. Interrupting
-/// the processors that run it takes microseconds, waiting for all of the machine milliseconds.
-bool order_visitor(Engine& engine, const SharedReceives& receives) noexcept {
+/// Orders the stores of the process that claimed `entered` before the loads that follow here:
+/// either its store to `touching` is visible, or it will see what we forbade. Returns false if the
+/// kernel cannot do that. Interrupting only the processors that run the process takes microseconds;
+/// waiting for all processors takes milliseconds.
+bool order_occupant(Engine& engine, const SharedReceives& receives) noexcept {
   const auto entered = static_cast<std::uint32_t>(receives.entered.load());
   const std::uint32_t tag = entered != 0 ? entered : receives.lock.load();
   const auto peer = engine.peers().find(slot_of_tag(tag));
   if (peer && peer->tag() == tag && peer->segment().is_ordered == 1 &&
-      syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0) == 0)
+      membarrier(MEMBARRIER_CMD_GLOBAL_EXPEDITED))
     return true;
-  return syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0) == 0;
+  return membarrier(MEMBARRIER_CMD_GLOBAL);
 }
 
-/// Whether the process behind a tag lives, but does not run: by a signal, or a debugger.
+/// Whether the process behind a tag is alive but stopped, by a signal or a debugger.
 bool is_stopped(Engine& engine, std::uint32_t tag) noexcept {
   const auto peer = engine.peers().find(slot_of_tag(tag));
   return peer && peer->tag() == tag && peer->is_stopped();
 }
 
-/// Waits for a change of `word` away from `occupant`, whose tag is in its low half.
+enum class Waited : std::uint8_t { changed, dead, busy };
+
+/// Waits for a change of `word` away from `value`, which the process `tag` wrote.
 template <class AtomicWord>
-int wait_for_change(Engine& engine, AtomicWord& word, typename AtomicWord::value_type occupant,
-                    std::chrono::nanoseconds patience) noexcept {
+Waited wait_for_change(Engine& engine, const AtomicWord& word,
+                       typename AtomicWord::value_type value, std::uint32_t tag,
+                       std::chrono::nanoseconds patience) noexcept {
   const auto start = Clock::now();
-  const auto tag = static_cast<std::uint32_t>(occupant);
   Backoff backoff;
-  while (word.load() == occupant) {
+  while (word.load() == value) {
     backoff.wait();
     if (backoff.rounds() % 256 != 0) continue;
-    if (!engine.peers().is_alive(tag)) {
-      auto dead = occupant;
-      word.compare_exchange_strong(dead, 0);
-      return 0;
-    }
+    if (!engine.peers().is_alive(tag)) return Waited::dead;
     const auto waited = Clock::now() - start;
-    if (waited > patience || (waited > kLong && is_stopped(engine, tag))) return EBUSY;
+    if (waited > patience || (waited > kLong && is_stopped(engine, tag))) return Waited::busy;
   }
-  return 0;
+  return Waited::changed;
 }
 
-/// Until the present occupant has left: `entered` counts, so a newcomer is told from it.
-int wait_for_occupant(Engine& engine, SharedReceives& receives,
-                      std::chrono::nanoseconds patience) noexcept {
-  const std::uint64_t occupant = receives.entered.load();
-  return occupant == 0 ? 0 : wait_for_change(engine, receives.entered, occupant, patience);
+/// Waits until the process whose tag is in the low half of `word` has left, or removes it there if
+/// it is dead.
+template <class AtomicWord>
+int wait_for_holder(Engine& engine, AtomicWord& word, std::chrono::nanoseconds patience) noexcept {
+  auto holder = word.load();  // `entered` counts, so a newcomer is distinct.
+  if (holder == 0) return 0;
+  const Waited waited =
+      wait_for_change(engine, word, holder, static_cast<std::uint32_t>(holder), patience);
+  if (waited == Waited::dead) word.compare_exchange_strong(holder, 0);
+  return waited == Waited::busy ? EBUSY : 0;
 }
 
-/// Datagrams come from many: they hold the lock of the receive ring while inside.
-int wait_for_lock(Engine& engine, SharedReceives& receives,
-                  std::chrono::nanoseconds patience) noexcept {
-  const std::uint32_t holder = receives.lock.load();
-  return holder == 0 ? 0 : wait_for_change(engine, receives.lock, holder, patience);
+/// Datagrams come from many senders. Each holds the lock of the receive ring while it is inside.
+int wait_for_occupants(Engine& engine, SharedReceives& receives,
+                       std::chrono::nanoseconds patience) noexcept {
+  if (const int busy = wait_for_holder(engine, receives.entered, patience)) return busy;
+  return wait_for_holder(engine, receives.lock, patience);
 }
 
-int wait_for_both(Engine& engine, SharedReceives& receives,
-                  std::chrono::nanoseconds patience) noexcept {
-  if (const int busy = wait_for_occupant(engine, receives, patience)) return busy;
-  return wait_for_lock(engine, receives, patience);
+/// The requester that may announce a visit in `visiting`.
+struct Visitor {
+  PeerRef peer;
+  const LongWord* visiting = nullptr;
+
+  [[nodiscard]] std::uint64_t visit() const noexcept {
+    return visiting != nullptr ? visiting->load() : 0;
+  }
+};
+
+/// Finds the queue pair that this one is connected to, if the connection is mutual.
+Visitor visitor_of(Engine& engine, const SharedQueuePair& queue_pair) noexcept {
+  if (queue_pair.watches.load() == 0) return {};
+  const auto index = static_cast<std::uint32_t>(&queue_pair - engine.segment().queue_pairs);
+  const std::uint32_t number = queue_pair.peer.load();
+  PeerRef peer = engine.peers().at(slot_of(number));
+  SharedQueuePair* const from = peer ? peer->queue_pair(index_of(number)) : nullptr;
+  if (from == nullptr || from->peer.load() != number_of(engine.own().slot(), index)) return {};
+  return {std::move(peer), &from->visiting};
+}
+
+int wait_for_visit(Engine& engine, const Visitor& visitor, std::uint64_t visit,
+                   std::chrono::nanoseconds patience) noexcept {
+  const Waited waited =
+      wait_for_change(engine, *visitor.visiting, visit, visitor.peer->tag(), patience);
+  return waited == Waited::busy ? EBUSY : 0;
+}
+
+/// Waits for a visit, whatever memory it touches.
+int wait_for_visitor(Engine& engine, const SharedQueuePair& queue_pair,
+                     std::chrono::nanoseconds patience) noexcept {
+  const Visitor visitor = visitor_of(engine, queue_pair);
+  const std::uint64_t visit = visitor.visit();
+  return visit == 0 ? 0 : wait_for_visit(engine, visitor, visit, patience);
+}
+
+constexpr std::uint32_t touched_by(std::uint64_t visit) noexcept {
+  return static_cast<std::uint32_t>(visit);
 }
 
 }  // namespace
 
+bool order_requesters(Engine& engine) noexcept {
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  return !engine.own().is_ordered() || membarrier(MEMBARRIER_CMD_GLOBAL_EXPEDITED) ||
+         membarrier(MEMBARRIER_CMD_GLOBAL);
+}
+
 bool Visit::wait() noexcept {
   LongWord& entered = route_.target->receives.entered;
   for (Backoff backoff; backoff.rounds() < 100'000; backoff.wait()) {
-    if (step_in()) return true;
+    if (claim()) return true;
     if (backoff.rounds() % 1024 != 1023) continue;
     std::uint64_t occupant = entered.load();
     if (occupant != 0 && !route_.engine->peers().is_alive(static_cast<std::uint32_t>(occupant)))
-      entered.compare_exchange_strong(occupant, 0);  // The dead do not leave.
+      entered.compare_exchange_strong(occupant, 0);  // A dead process does not leave.
   }
   return false;
 }
@@ -104,27 +146,37 @@ void Visit::tell_established() noexcept {
 }
 
 int wait_until_left(Engine& engine, SharedQueuePair& queue_pair) noexcept {
-  std::atomic_thread_fence(std::memory_order_seq_cst);  // Pairs with a requester's entry.
-  return wait_for_both(engine, queue_pair.receives, kPatience);
+  if (!order_requesters(engine)) return EBUSY;
+  if (const int busy = wait_for_occupants(engine, queue_pair.receives, kPatience)) return busy;
+  return wait_for_visitor(engine, queue_pair, kPatience);
 }
 
 std::optional<std::uint32_t> touched_inside(Engine& engine,
                                             const SharedQueuePair& queue_pair) noexcept {
-  if (!order_visitor(engine, queue_pair.receives)) return std::nullopt;
-  return queue_pair.receives.touching.load();
+  const SharedReceives& receives = queue_pair.receives;
+  const std::uint64_t visit = visitor_of(engine, queue_pair).visit();
+  if (visit == 0)
+    return order_occupant(engine, receives) ? std::optional{receives.touching.load()}
+                                            : std::nullopt;
+  if (receives.entered.load() != 0 || receives.lock.load() != 0) return std::nullopt;  // Two.
+  return touched_by(visit) == kNoMemory ? 0 : touched_by(visit);
 }
 
 bool is_left(Engine& engine, SharedQueuePair& queue_pair) noexcept {
-  return wait_for_both(engine, queue_pair.receives, std::chrono::nanoseconds{0}) == 0;
+  constexpr std::chrono::nanoseconds kNone{0};
+  return wait_for_occupants(engine, queue_pair.receives, kNone) == 0 &&
+         wait_for_visitor(engine, queue_pair, kNone) == 0;
 }
 
 int wait_for_requester(Engine& engine, SharedQueuePair& queue_pair, std::uint32_t key) noexcept {
-  std::atomic_thread_fence(std::memory_order_seq_cst);
-  if (wait_for_both(engine, queue_pair.receives, kShort) == 0) return 0;
-  // It stays long. If it copies other memory, this is none of its business any more.
-  if (order_visitor(engine, queue_pair.receives) && queue_pair.receives.touching.load() != key)
-    return 0;
-  return wait_for_both(engine, queue_pair.receives, kPatience);
+  SharedReceives& receives = queue_pair.receives;
+  if (wait_for_occupants(engine, receives, kShort) != 0 &&
+      // The requester stays long. If it copies other memory, there is no need to wait for it.
+      !(order_occupant(engine, receives) && receives.touching.load() != key))
+    if (const int busy = wait_for_occupants(engine, receives, kPatience)) return busy;
+  const Visitor visitor = visitor_of(engine, queue_pair);
+  const std::uint64_t visit = visitor.visit();
+  return touched_by(visit) != key ? 0 : wait_for_visit(engine, visitor, visit, kPatience);
 }
 
 }  // namespace verbatim::engine

@@ -19,14 +19,14 @@
 namespace verbatim::engine {
 namespace {
 
-/// Whether every page of the range is mapped with these rights, as /proc/self/maps tells.
+/// Whether /proc/self/maps shows every page of the range as mapped with these rights.
 bool maps_allow(std::uintptr_t start, std::uintptr_t end, bool writable) noexcept {
   std::FILE* const maps = std::fopen("/proc/self/maps", "re");
-  if (maps == nullptr) return true;  // No way to ask: let the program find out.
+  if (maps == nullptr) return true;  // Cannot tell: assume that it is mapped.
   std::uintptr_t first = 0;
   std::uintptr_t last = 0;
   char rights[5] = {};
-  // Lines come in the order of addresses: walk as long as they continue each other.
+  // The lines are in the order of addresses. Continue while each begins where the last one ended.
   while (start < end && std::fscanf(maps, "%lx-%lx %4s%*[^\n]", &first, &last, rights) == 3) {
     if (last <= start) continue;
     if (first > start || rights[0] != 'r' || (writable && rights[1] != 'w')) break;
@@ -36,8 +36,8 @@ bool maps_allow(std::uintptr_t start, std::uintptr_t end, bool writable) noexcep
   return start >= end;
 }
 
-/// Whether the pages are there and allow it. A device finds out by pinning them; so do we, and as
-/// there, they are in memory afterwards.
+/// Whether the pages are there and allow the access. A hardware device finds out by pinning them.
+/// This function populates them, so they are in memory afterwards, as after pinning.
 bool is_mapped(void* address, std::size_t length, bool writable) noexcept {
   const auto start = reinterpret_cast<std::uintptr_t>(address) & ~(kPage - 1);
   const auto end = reinterpret_cast<std::uintptr_t>(address) + length;
@@ -45,23 +45,26 @@ bool is_mapped(void* address, std::size_t length, bool writable) noexcept {
   auto* const pages = reinterpret_cast<void*>(start);
   if (madvise(pages, end - start, writable ? MADV_POPULATE_WRITE : MADV_POPULATE_READ) == 0)
     return true;
-  // EINVAL: a kernel before 5.14, memory of a special kind, or rights that do not suffice.
+  // EINVAL: the kernel is older than 5.14, the memory is of a special kind, or the rights do not
+  // suffice.
   return errno == EINVAL && maps_allow(start, end, writable);
 }
 
-/// Why a registration would be refused, as an errno; 0: it would not.
+/// Returns the errno with which a registration would be refused, or 0.
 int check_registration(void* address, std::size_t length, unsigned access) noexcept {
   const unsigned remote_writes = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
   if (length == 0 || ((access & remote_writes) != 0 && (access & IBV_ACCESS_LOCAL_WRITE) == 0))
     return EINVAL;
-  // A device pins pages and so finds out what is not there: touch nothing, ask the kernel.
+  // A device pins the pages and so notices what is not there. An access of our own would fault, so
+  // ask the kernel.
   return is_mapped(address, length, (access & IBV_ACCESS_LOCAL_WRITE) != 0) ? 0 : EFAULT;
 }
 
-/// Keys that the region has not had yet: requests with the old ones are refused. The tag counts up
-/// in each place of the table, and places are used in turn (IndexTable: a window of 64 at least),
-/// so a key comes round after millions of registrations. It begins anywhere: a key of the process
-/// that had the slot before means nothing.
+/// Gives the region keys that it has not had before, so that requests with old keys are refused.
+/// The tag counts up in each place of the table, and places are used in turn (IndexTable: from a
+/// window of at least 64). A key therefore repeats only after millions of registrations. The first
+/// tag is different for each process, so a key of the process that had the slot before means
+/// nothing.
 void new_key(Engine& engine, Region& region) noexcept {
   std::uint32_t& tag = region.trusted->tag;
   if (tag == 0) tag = (engine.tag() * 0x9e3779b9u ^ region.raw.handle * 0x85ebca6bu) >> 16;
@@ -70,12 +73,12 @@ void new_key(Engine& engine, Region& region) noexcept {
   region.raw.lkey = region.raw.rkey = region_key(region.raw.handle, tag);
 }
 
-/// Writes what the public structure says, and the rest, where requesters look.
+/// Writes the region to the tables in which requesters look it up.
 void publish(Engine& engine, Region& region, std::uint64_t base, unsigned access) noexcept {
   const ibv_mr& raw = region.raw;
   const auto address = reinterpret_cast<std::uintptr_t>(raw.addr);
   const auto [object, offset] = engine.objects().find(address, raw.length);
-  engine.segment().region_marks[raw.handle].store(0);  // Nothing is on its way to it yet.
+  engine.segment().region_marks[raw.handle].store(0);  // No message is on its way to it yet.
   for (SharedRegion* const copy : {region.trusted, region.shared}) {
     copy->domain = reinterpret_cast<Domain*>(raw.pd)->id;
     copy->access = access;
@@ -88,12 +91,14 @@ void publish(Engine& engine, Region& region, std::uint64_t base, unsigned access
   }
 }
 
-/// Waits for the requesters who may touch the region: inside a queue pair of its domain, or one
-/// that ended while a stopped process was inside.
+/// Waits for the requesters that may touch the region. They are inside a queue pair of its domain,
+/// or inside one that was destroyed while a stopped process was inside.
 int wait_for_requesters(Engine& engine, const Region& region, std::uint32_t key) noexcept {
   auto& domain = *reinterpret_cast<Domain*>(region.raw.pd);
   {
     const std::lock_guard lock{domain.mutex};
+    if (domain.queue_pairs.empty() && engine.ghost_count.load() == 0) return 0;
+    if (!order_requesters(engine)) return EBUSY;
     for (const std::uint32_t index : domain.queue_pairs)
       if (const int busy = wait_for_requester(engine, engine.segment().queue_pairs[index], key))
         return busy;
@@ -107,10 +112,10 @@ int wait_for_requesters(Engine& engine, const Region& region, std::uint32_t key)
   return 0;
 }
 
-/// Kills the key and waits for the requesters that saw it: they are inside one of the domain's
-/// queue pairs. Small messages that wait in our rings are placed before our own copy of the key
-/// goes: they came while the memory was registered. Not 0: somebody does not leave, and the key is
-/// what it was.
+/// Invalidates the key, and waits for the requesters that saw it: they are inside one of the
+/// domain's queue pairs. Small messages in our rings arrived while the memory was registered, so
+/// they are placed before our own copy of the key goes. If a requester does not leave, restores the
+/// key and returns an errno.
 int revoke_key(Engine& engine, Region& region) noexcept {
   const std::uint32_t key = region.raw.rkey;
   region.shared->key.store(0);
@@ -123,7 +128,7 @@ int revoke_key(Engine& engine, Region& region) noexcept {
   }
   region.trusted->key.store(0);
   count_change(engine.segment());
-  if (busy == 0) busy = wait_for_requesters(engine, region, key);  // Threads of our own.
+  if (busy == 0) busy = wait_for_requesters(engine, region, key);  // For our own threads.
   if (busy != 0) {
     region.trusted->key.store(key);
     region.shared->key.store(key);
@@ -131,7 +136,7 @@ int revoke_key(Engine& engine, Region& region) noexcept {
   return busy;
 }
 
-/// A place in the table that has memory behind it: an errno, or 0.
+/// Reserves a place in the table, with memory behind it. Returns an errno, or 0.
 int reserve_place(Engine& engine, std::uint32_t& index) noexcept {
   index = engine.regions.reserve(2 + (engine.tag() >> 11) % 256);
   if (index == kRegions) return ENOMEM;
@@ -141,7 +146,7 @@ int reserve_place(Engine& engine, std::uint32_t& index) noexcept {
   return errno_of(backed.error());
 }
 
-/// Gives the region that place, and keys that nobody had before.
+/// Puts the region into that place, and gives it keys that were not in use before.
 void move_in(Engine& engine, Region& region, std::uint32_t index) noexcept {
   region.trusted = &engine.own().trusted_regions()[index];
   region.shared = &engine.segment().regions[index];
@@ -195,7 +200,7 @@ int reregister_memory(ibv_mr* raw, int flags, ibv_pd* new_domain, void* address,
     refused = EINVAL;
   if (refused == 0)
     refused = check_registration(moves ? address : raw->addr, moves ? length : raw->length, rights);
-  // To another place: in one alone the keys would come round soon.
+  // The region moves to another place, because the keys of a single place would repeat too soon.
   std::uint32_t place = kRegions;
   if (refused == 0 && moves) refused = reserve_place(engine, place);
   if (refused == 0) refused = revoke_key(engine, region);
@@ -214,8 +219,8 @@ int reregister_memory(ibv_mr* raw, int flags, ibv_pd* new_domain, void* address,
     raw->addr = address;
     raw->length = length;
     base = (rights & IBV_ACCESS_ZERO_BASED) != 0 ? 0 : reinterpret_cast<std::uintptr_t>(address);
-    // Other rights or another domain leave the keys as they are: drivers do that, and programs
-    // rely on it.
+    // A change of rights or domain alone keeps the keys. Drivers do the same, and programs rely on
+    // it.
     engine.regions.remove(raw->handle);
     move_in(engine, region, place);
   }

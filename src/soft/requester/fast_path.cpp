@@ -8,7 +8,7 @@
 namespace verbatim::engine {
 namespace {
 
-/// The whole region behind a key, if this may be done with it and it is mapped here.
+/// Adds the whole region behind a key, if the access is allowed and the region is mapped here.
 void add_range(KnownRanges& ranges, Peer& owner, std::uint32_t key, std::uint32_t domain,
                std::uint32_t access) noexcept {
   const std::uint32_t index = region_index(key);
@@ -29,10 +29,11 @@ void learn(QueuePair& queue_pair, const ibv_send_wr& request, Visit& visit) noex
   const bool sends = may_send_known(queue_pair, request);
   const bool moves = request.opcode == IBV_WR_RDMA_WRITE || request.opcode == IBV_WR_RDMA_READ;
   if ((!moves && !sends) || request.num_sge != 1 || queue_pair.raw.qp_type != IBV_QPT_RC) return;
-  // The counters first: what changes from here on makes them differ.
+  // Reads the counters first, so that any later change makes them differ.
   const std::uint64_t own = own_changes.load();
   const std::uint64_t peers = queue_pair.route.changes->load();
-  if (is_unusual() || queue_pair.context->removed.load() || !visit.enter() || !visit.is_welcome())
+  if (is_unusual() || queue_pair.context->removed.load() || !visit.enter() || !visit.is_welcome() ||
+      queue_pair.route.target->watches.load() == 0)
     return;
   Known& known = queue_pair.known;
   if (known.own_changes != own || known.peer_changes != peers)
@@ -41,7 +42,8 @@ void learn(QueuePair& queue_pair, const ibv_send_wr& request, Visit& visit) noex
   KnownRoute& route = reads ? known.reads : known.writes;
   std::byte* ignored = nullptr;
   const ibv_sge& element = *request.sg_list;
-  // A request that went the long way for another reason: a full queue, mostly.
+  // The range is already known. The request took the long path for another reason, usually a full
+  // queue.
   if (element.length > 0 &&
       (sends ? route.here.find(element.lkey, element.addr, element.length, ignored)
              : route.there.find(request.wr.rdma.rkey, request.wr.rdma.remote_addr, element.length,
@@ -51,7 +53,7 @@ void learn(QueuePair& queue_pair, const ibv_send_wr& request, Visit& visit) noex
   const SharedQueuePair& target = *queue_pair.route.target;
   const std::uint32_t right = reads ? IBV_ACCESS_REMOTE_READ : IBV_ACCESS_REMOTE_WRITE;
   const std::uint32_t key = request.wr.rdma.rkey;
-  // Memory that small messages are on their way to is looked at each time (is_unsettled).
+  // Memory to which small messages may be on their way has to be checked each time (is_unsettled).
   if (moves && (target.access & right) != 0 && request.sg_list->length > 0 &&
       peer.segment().region_marks[region_index(key)].load() == 0)
     add_range(route.there, peer, key, target.domain, right);

@@ -109,16 +109,16 @@ template <ibv_wr_opcode Opcode, Road road>
   Ends ends;
   // The caller of the short one has checked that there is room.
   if ((road == Road::long_one && queue_pair.posted == queue_pair.full_at) ||
-      !find_ends<Opcode, road>(queue_pair, request, ends) || !visit.step_in()) [[unlikely]]
+      !find_ends<Opcode, road>(queue_pair, request, ends)) [[unlikely]]
     return Ran::no;
   const bool told = is_told(queue_pair, request);
-  visit.touch(ends.key);
+  visit.announce(queue_pair.posted, ends.key);
   // After the entry is visible: see access_guard.hpp. And before a success is reported, because a
   // copy into the memory of a dead process succeeds. The short road checks after the copy: latency
   // is measured up to there, and reading the clock takes 25 cycles of it.
   if (queue_pair.route.changes->load(std::memory_order_acquire) != queue_pair.known.peer_changes ||
       (road == Road::long_one && told && !queue_pair.route.peer->was_alive_lately())) [[unlikely]] {
-    visit.step_out();
+    visit.leave();
     return Ran::no;
   }
   constexpr bool kReads = Opcode == IBV_WR_RDMA_READ;
@@ -127,7 +127,7 @@ template <ibv_wr_opcode Opcode, Road road>
   std::uint32_t size = kWordBytes;
   if constexpr (road == Road::short_one) {
     publish_word(to, from);
-    visit.step_out();
+    visit.leave();
   } else {
     size = request.sg_list->length;
     copy_last_word_last(to, from, size);
@@ -164,9 +164,7 @@ template <ibv_wr_opcode Opcode, Road road>
   } else if (!queue_pair.known.writes.here.find(element.lkey, element.addr, size, data)) {
     return Ran::no;
   }
-  if (!visit.step_in()) [[unlikely]]
-    return Ran::no;
-  visit.touch(0);  // It goes no further than the ring.
+  visit.announce(queue_pair.posted, kNoMemory);  // It goes no further than the ring.
   const std::uint64_t changes = route.changes->load(std::memory_order_acquire);
   const bool told = is_told(queue_pair, request);
   if (changes != queue_pair.known.peer_changes || changes != queue_pair.delivery.changes ||
@@ -174,7 +172,7 @@ template <ibv_wr_opcode Opcode, Road road>
       !deliver_small(queue_pair.sender(),
                      {*route.peer, *route.target, queue_pair.delivery, nullptr}, request, data,
                      size)) [[unlikely]] {
-    visit.step_out();
+    visit.leave();
     return Ran::no;
   }
   const std::uint32_t number = queue_pair.posted++;

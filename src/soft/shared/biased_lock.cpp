@@ -1,35 +1,32 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #include "soft/shared/biased_lock.hpp"
 
-#include <linux/membarrier.h>
-#include <sys/syscall.h>
-#include <unistd.h>
+#include "soft/shared/membarrier.hpp"
 
 namespace verbatim::engine {
 namespace {
 
-/// Whether this process may order its threads from outside. ThreadSanitizer knows nothing of that,
-/// so there nobody becomes the owner.
+/// Whether this process can impose a memory barrier on its threads. ThreadSanitizer does not
+/// understand that, so there no thread becomes the owner.
 bool can_order() noexcept {
   static const bool can =
-      VERBATIM_TSAN == 0 &&
-      syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
+      VERBATIM_TSAN == 0 && membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
   return can;
 }
 
-/// A full fence in all threads of this process.
+/// Executes a full fence in all threads of this process.
 void order_threads() noexcept {
   std::atomic_thread_fence(std::memory_order_seq_cst);
-  if (syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0) return;
-  // In the child of a fork.
-  syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0);
-  syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
+  if (membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED)) return;
+  // A forked child has to register again.
+  membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
+  membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
 }
 
 }  // namespace
 
-/// Whoever was the owner is not any more: it has stored `inside_`, or will see that. `shared_` is
-/// held.
+/// Ends the ownership of the lock. The former owner has either stored `inside_`, or will see that
+/// it is no longer the owner. The caller holds `shared_`.
 void BiasedLock::take_away() noexcept {
   void* const owner = owner_.load(std::memory_order_relaxed);
   if (owner == nobody() || owner == nullptr) return;
@@ -37,7 +34,7 @@ void BiasedLock::take_away() noexcept {
   order_threads();
 }
 
-/// Whether the former owner is outside. `shared_` is held.
+/// Whether the former owner is outside. The caller holds `shared_`.
 bool BiasedLock::is_left(bool wait) const noexcept {
   Backoff backoff;
   while (inside_.load(std::memory_order_acquire)) {
@@ -57,7 +54,7 @@ void BiasedLock::lock() noexcept {
 
 bool BiasedLock::try_lock() noexcept {
   const bool owned = owner_.load(std::memory_order_relaxed) == __builtin_thread_pointer();
-  if (owned && inside_.load(std::memory_order_relaxed)) return false;  // By ourselves.
+  if (owned && inside_.load(std::memory_order_relaxed)) return false;  // This thread holds it.
   if (owned && try_lock_as_owner()) {
     keep();
     return true;

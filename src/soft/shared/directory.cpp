@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #include "soft/shared/directory.hpp"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <bitset>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 
 #include "base/environment.hpp"
 #include "soft/shared/layout.hpp"
+#include "soft/shared/slot_files.hpp"
 
 namespace verbatim::engine {
 namespace {
@@ -22,14 +21,14 @@ Error refused(const char* why, const std::string& path) {
       .with_text(path);
 }
 
-/// The system's refusal to let us have the directory, or a file in it.
+/// The system refused us the directory, or a file in it.
 Error cannot(const char* operation, int os_error, std::string_view path) {
   Error error = os_failure(operation, os_error).with_text(path);
   error.field = "soft directory";
   return error;
 }
 
-/// What a byte of a segment file stands for: see the header.
+/// The meaning of each byte of a segment file that is locked; see the header.
 enum Byte : off_t { right_to_slot, life };
 
 flock lock_of(Byte byte) noexcept {
@@ -41,10 +40,11 @@ flock lock_of(Byte byte) noexcept {
   return lock;
 }
 
-/// The sticky bit says that nobody but us wants the directory.
+/// The sticky bit marks a directory that we created, and may remove.
 constexpr mode_t kMadeByUs = 01700;
 
-/// Owned by us, a real directory, closed to others: else somebody could feed us their bytes.
+/// The directory must be a real directory, owned by us and closed to others. Otherwise another user
+/// could feed us data.
 Result<struct stat> inspect(const std::string& path) {
   struct stat info{};
   if (lstat(path.c_str(), &info) != 0) return std::unexpected(cannot("lstat", errno, path));
@@ -69,7 +69,7 @@ Result<struct stat> make_and_inspect(const std::string& path) {
   return inspect(path);
 }
 
-/// Who comes may meet so many who go, one after another.
+/// How often a starting process tries again when an ending process removes the directory under it.
 constexpr int kTries = 100;
 
 bool lock_file(int fd, Byte byte) noexcept {
@@ -78,7 +78,8 @@ bool lock_file(int fd, Byte byte) noexcept {
 }
 
 enum class File : std::uint8_t { fresh, used, removed };
-/// What we have locked: only a file that still has its name stands for the slot.
+/// The state of the file that we have locked. Only a file that still has its name stands for the
+/// slot.
 File state_of(int fd) noexcept {
   struct stat info{};
   if (fstat(fd, &info) != 0 || info.st_nlink == 0) return File::removed;
@@ -87,13 +88,13 @@ File state_of(int fd) noexcept {
 
 Result<struct stat> settle_at(const std::string& path) {
   auto info = make_and_inspect(path);
-  // The last process out may remove it between the two steps.
+  // The last process to end may remove the directory between the two steps.
   for (int again = 0; again < kTries && !info && info.error().os_error == ENOENT; ++again)
     info = make_and_inspect(path);
   return info;
 }
 
-/// Whether somebody else sits at that name.
+/// Whether another user owns that name.
 bool is_squatted(const std::string& path) noexcept {
   struct stat info{};
   return lstat(path.c_str(), &info) == 0 && info.st_uid != geteuid();
@@ -103,22 +104,6 @@ bool is_private_to_us(const std::string& path) noexcept {
   struct stat info{};
   return lstat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode) && info.st_uid == geteuid() &&
          (info.st_mode & 022) == 0;
-}
-
-/// Those that belong to slots, until `visit(folder, name, kind, slot)` says no.
-template <class Visit>
-void for_each_file(const std::string& path, Visit visit) noexcept {
-  DIR* const all = opendir(path.c_str());
-  if (all == nullptr) return;
-  while (const dirent* const entry = readdir(all)) {
-    char kind = 0;
-    unsigned slot = 0;
-    unsigned number = 0;
-    if (std::sscanf(entry->d_name, "%c%u-%u", &kind, &slot, &number) == 3 &&
-        !visit(dirfd(all), entry->d_name, kind, slot))
-      break;
-  }
-  closedir(all);
 }
 
 DirectoryPlaces usual_places() {
@@ -136,29 +121,6 @@ std::string path_among(const DirectoryPlaces& places) {
 
 }  // namespace
 
-DirectoryUse Directory::survey(const std::string& path) noexcept {
-  std::bitset<kProcessSlots> living;
-  std::bitset<kProcessSlots> dead;
-  for_each_file(path, [&](int folder, const char* name, char kind, std::uint32_t slot) {
-    if (kind != 'p' || slot >= kProcessSlots) return true;
-    const int fd = openat(folder, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    if (fd < 0) return true;
-    (is_held(fd) ? living : dead).set(slot);
-    ::close(fd);
-    return true;
-  });
-  DirectoryUse use{.living = static_cast<std::uint32_t>(living.count()),
-                   .dead = static_cast<std::uint32_t>(dead.count())};
-  for_each_file(path, [&](int folder, const char* name, char, std::uint32_t slot) {
-    struct stat info{};
-    if (slot < kProcessSlots && dead[slot] &&
-        fstatat(folder, name, &info, AT_SYMLINK_NOFOLLOW) == 0)
-      use.dead_bytes += static_cast<std::uint64_t>(info.st_blocks) * 512;
-    return true;
-  });
-  return use;
-}
-
 Result<Directory> Directory::open() { return open_at(usual_places()); }
 
 std::string Directory::usual_path() { return path_among(usual_places()); }
@@ -167,7 +129,7 @@ Result<Directory> Directory::open_at(const DirectoryPlaces& places) {
   std::string path = path_among(places);
   const auto info = settle_at(path);
   if (!info) return std::unexpected(info.error());
-  // The directory's identity, mixed so that it looks like no real fabric's id.
+  // The identity of the directory, mixed so that it does not look like the id of a real fabric.
   std::uint64_t id = info->st_dev * 0x9e3779b97f4a7c15u ^ info->st_ino;
   id = (id ^ id >> 29) * 0xbf58476d1ce4e5b9u | 1;
   return Directory{std::move(path), id};
@@ -177,14 +139,15 @@ FilePath Directory::path_of(char kind, std::uint32_t slot, std::uint32_t number)
   FilePath path;
   const int length =
       std::snprintf(path.text, sizeof path.text, "%s/%c%u-%u", path_.c_str(), kind, slot, number);
-  // No file has an empty name: whoever opens it hears that there is none.
+  // No file has an empty name, so opening this path fails with "no such file".
   if (length < 0 || static_cast<std::size_t>(length) >= sizeof path.text) path.text[0] = '\0';
   return path;
 }
 
 bool Directory::is_held(int fd) noexcept {
   flock lock = lock_of(life);
-  // What cannot be asked counts as alive: an error must not make us take over a living slot.
+  // If the query fails, the process counts as alive. An error must not make us take over a live
+  // slot.
   return fcntl(fd, F_OFD_GETLK, &lock) != 0 || lock.l_type != F_UNLCK;
 }
 
@@ -192,7 +155,7 @@ Result<ClaimedSlot> Directory::claim() const {
   for (std::uint32_t slot = 0; slot < kProcessSlots; ++slot) {
     constexpr int kFlags = O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW;
     int fd = ::open(segment_file(slot).text, kFlags, 0600);
-    // The last process out may just have removed the directory.
+    // The last process to end may just have removed the directory.
     for (int again = 0; again < kTries && fd < 0 && errno == ENOENT; ++again) {
       if (mkdir(path_.c_str(), kMadeByUs) != 0 && errno != EEXIST) break;
       fd = ::open(segment_file(slot).text, kFlags, 0600);
@@ -204,8 +167,8 @@ Result<ClaimedSlot> Directory::claim() const {
     }
     const File found = state_of(fd);
     if (found == File::fresh && lock_file(fd, life)) return ClaimedSlot{slot, fd};
-    // A dead process's segment: peers may still have it mapped, so it is not reused; a new file
-    // takes its name. One that was removed under our hands is nobody's business any more.
+    // The file is the segment of a dead process. Peers may still have it mapped, so it is not
+    // reused: a new file takes its name. A file that was removed meanwhile needs no more work.
     if (found == File::used) remove_files(slot);
     ::close(fd);
     --slot;
@@ -218,25 +181,26 @@ Result<ClaimedSlot> Directory::claim() const {
 }
 
 void Directory::remove_files(std::uint32_t slot) const noexcept {
-  // The segment last: with it the lock goes, and the slot is somebody else's.
-  for_each_file(path_, [&](int folder, const char* name, char kind, std::uint32_t owner) {
-    if (owner == slot && kind != 'p') unlinkat(folder, name, 0);
+  // The segment goes last. The lock goes with it, and then the slot may belong to another process.
+  for_each_slot_file(path_, [&](const SlotFile& file) {
+    if (file.slot == slot && !file.is_segment()) unlinkat(file.folder, file.name, 0);
     return true;
   });
   unlink(segment_file(slot).text);
 }
 
-/// What killed processes left, so that the last one out leaves nothing. Whoever lives will do the
-/// same at its end: the first of them ends the search, or many that end at once would look at each
-/// other's slots for as long as they took to start.
+/// Removes the files of killed processes, so that the last process to end leaves nothing. A live
+/// process does the same at its end, so the search stops at the first one. Otherwise many processes
+/// that end at once would look at each other's slots for as long as they took to start.
 void Directory::sweep() const noexcept {
-  for_each_file(path_, [&](int, const char*, char kind, std::uint32_t slot) {
-    if (kind != 'p') return true;
-    const auto fd = open_slot(slot);
+  for_each_slot_file(path_, [&](const SlotFile& file) {
+    if (!file.is_segment()) return true;
+    const auto fd = open_slot(file.slot);
     if (!fd) return true;
-    // Locked, not only looked at: somebody may be about to claim it.
+    // This takes the lock instead of only testing it, because another process may be about to claim
+    // the slot.
     const bool is_dead = lock_file(*fd, right_to_slot);
-    if (is_dead && state_of(*fd) != File::removed) remove_files(slot);
+    if (is_dead && state_of(*fd) != File::removed) remove_files(file.slot);
     ::close(*fd);
     return is_dead;
   });
@@ -247,7 +211,7 @@ void Directory::release(std::uint32_t slot) const noexcept {
   sweep();
   struct stat info{};
   if (lstat(path_.c_str(), &info) == 0 && (info.st_mode & S_ISVTX) != 0)
-    rmdir(path_.c_str());  // Fails, as it should, while other processes are there.
+    rmdir(path_.c_str());  // Fails while other processes use it, as it should.
 }
 
 Result<int> Directory::open_slot(std::uint32_t slot) const noexcept {

@@ -40,18 +40,8 @@ struct DirectoryPlaces {
   std::string second;
 };
 
-/// Who uses a directory.
-struct DirectoryUse {
-  std::uint32_t living = 0;      ///< Processes.
-  std::uint32_t dead = 0;        ///< Processes that were killed, and whose files are still there.
-  std::uint64_t dead_bytes = 0;  ///< What those files take.
-};
-
 class Directory {
  public:
-  /// Looks, and changes nothing. All zero if there is no such directory.
-  [[nodiscard]] static DirectoryUse survey(const std::string& path) noexcept;
-
   /// Creates the directory if needed. Refuses, by name, a directory that another user owns, that is
   /// a link, or that others may enter.
   [[nodiscard]] static Result<Directory> open();

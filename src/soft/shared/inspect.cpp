@@ -1,37 +1,26 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #include "verbatim/soft/inspect.hpp"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstddef>
-#include <cstdio>
 #include <cstring>
-#include <memory>
 #include <optional>
 #include <span>
 
 #include "soft/shared/directory.hpp"
 #include "soft/shared/layout.hpp"
+#include "soft/shared/slot_files.hpp"
 
 namespace verbatim::soft {
 namespace {
 
 using namespace verbatim::engine;
-
-struct FileCloser {
-  int fd;
-  FileCloser(const FileCloser&) = delete;
-  FileCloser& operator=(const FileCloser&) = delete;
-  explicit FileCloser(int file) noexcept : fd(file) {}
-  ~FileCloser() {
-    if (fd >= 0) ::close(fd);
-  }
-};
 
 template <class T>
 T field(std::span<const std::byte> entry, std::size_t offset) noexcept {
@@ -122,7 +111,6 @@ std::optional<InspectedProcess> read_process(int fd, std::uint32_t slot) {
   if (!read_at(fd, 0, head)) return std::nullopt;  // It is just being made.
   if (field<std::uint64_t>(head, offsetof(Segment, magic)) != kMagic) return std::nullopt;
   InspectedProcess process{.slot = slot, .is_alive = Directory::is_held(fd)};
-  process.segment_bytes = static_cast<std::uint64_t>(info.st_blocks) * 512;
   process.is_other_build =
       field<std::uint32_t>(head, offsetof(Segment, version)) != layout_version();
   if (process.is_other_build) return process;
@@ -138,22 +126,24 @@ std::optional<InspectedProcess> read_process(int fd, std::uint32_t slot) {
 
 Result<Inspection> inspect() {
   Inspection result{.directory = Directory::usual_path(), .processes = {}};
-  const std::unique_ptr<DIR, decltype([](DIR* each) { closedir(each); })> all{
-      opendir(result.directory.c_str())};
-  if (!all) {
-    if (errno == ENOENT) return result;
-    return std::unexpected(os_failure("opendir", errno).with_text(result.directory));
-  }
-  while (const dirent* const entry = readdir(all.get())) {
-    unsigned slot = 0;
-    char rest = 0;
-    if (std::sscanf(entry->d_name, "p%u-0%c", &slot, &rest) != 1 || slot >= kProcessSlots) continue;
+  std::array<std::uint64_t, kProcessSlots> bytes{};
+  const int failed = for_each_slot_file(result.directory, [&](const SlotFile& file) {
+    struct stat info{};
+    if (fstatat(file.folder, file.name, &info, AT_SYMLINK_NOFOLLOW) == 0)
+      bytes[file.slot] += static_cast<std::uint64_t>(info.st_blocks) * 512;
+    if (!file.is_segment()) return true;
     // Not blocking: somebody may have put a FIFO there.
-    const FileCloser file{
-        openat(dirfd(all.get()), entry->d_name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)};
-    if (file.fd < 0) continue;
-    if (auto process = read_process(file.fd, slot)) result.processes.push_back(*std::move(process));
-  }
+    const int fd = openat(file.folder, file.name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0) return true;
+    auto process = read_process(fd, file.slot);
+    ::close(fd);
+    if (process) result.processes.push_back(*std::move(process));
+    return true;
+  });
+  if (failed == ENOENT) return result;
+  if (failed != 0)
+    return std::unexpected(os_failure("opendir", failed).with_text(result.directory));
+  for (InspectedProcess& each : result.processes) each.file_bytes = bytes[each.slot];
   std::ranges::sort(result.processes, {}, &InspectedProcess::slot);
   return result;
 }

@@ -152,7 +152,7 @@ struct alignas(64) SharedQueuePair {
   std::uint32_t domain;
   std::uint32_t access;
   std::uint32_t queue_key;
-  std::uint32_t peer;             // connected: the only number that may enter
+  Word peer;                      // connected: the only number that may enter
   std::uint32_t expected_psn;     // what the peer's first packet must carry
   std::uint32_t device;           // index: the port's addresses follow from it
   std::uint32_t max_responses;    // reads and atomics at once; 0: none
@@ -160,8 +160,13 @@ struct alignas(64) SharedQueuePair {
   std::uint32_t shared_receives;  // index + 1 of a shared receive queue, or 0
   std::uint32_t rnr_timer;
   Word established;  // 0, or 1 once a message arrived before RTS, or 2 once that was reported
+  Word watches;      // 1: the owner reads its peer's `visiting` before it takes something away
   SharedReceives receives;
+  // Written by the owner as a requester, on its fast path; see access_guard.hpp.
+  alignas(64) LongWord visiting;  // {number of the request, key that it touches}; 0: outside
 };
+/// A key that no region has, because its tag is 0: in `visiting`, for a request that touches none.
+inline constexpr std::uint32_t kNoMemory = 1u << 16;
 
 /// A memory region as requesters check it. `key` is written last when created, first when removed.
 /// Peers map this table read-only.

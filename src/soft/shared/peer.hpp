@@ -223,6 +223,8 @@ class Peers {
   /// The process in a slot; maps it if it is new there. Empty: there is none, or there is no memory
   /// to attach it.
   [[nodiscard]] PeerRef find(std::uint32_t slot) noexcept;
+  /// The process in a slot, if it is attached already. It may be dead.
+  [[nodiscard]] PeerRef at(std::uint32_t slot) noexcept;
   /// Whether the process that wrote `tag` into a lock is still alive.
   [[nodiscard]] bool is_alive(std::uint32_t tag) noexcept;
 
@@ -240,7 +242,6 @@ class Peers {
 
  private:
   friend class Peer;
-  [[nodiscard]] PeerRef at(std::uint32_t slot) noexcept;
   [[nodiscard]] PeerRef attach(std::uint32_t slot) noexcept;
   void note_retired() noexcept;
   /// Moves the table's reference to a dead peer to the departed.

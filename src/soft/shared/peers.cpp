@@ -19,10 +19,11 @@ namespace {
 
 constexpr std::size_t kWindowTableBytes = kMemoryObjects * sizeof(std::atomic<Window*>);
 
-/// Its segment, mapped: the table of regions for reading only. nullptr: it is none of ours.
+/// Maps the segment of a peer, with a read-only table of regions. Returns nullptr if the file is no
+/// segment of ours.
 Segment* map_segment(int fd, std::uint32_t slot) noexcept {
   struct stat info{};
-  // A file shorter than a segment would fault when touched beyond its end.
+  // An access beyond the end of a file that is shorter than a segment would fault.
   if (!Directory::is_held(fd) || fstat(fd, &info) != 0 ||
       static_cast<std::uint64_t>(info.st_size) != kSegmentBytes)
     return nullptr;
@@ -40,8 +41,8 @@ Segment* map_segment(int fd, std::uint32_t slot) noexcept {
   return nullptr;
 }
 
-/// The pid by which we may know the process: not one of another namespace, nor one that was given
-/// to another process meanwhile. 0: none.
+/// The pid under which we may address the process, or 0. A pid of another namespace does not count,
+/// nor one that the system has given to another process meanwhile.
 std::uint32_t pid_of(const Segment& segment) noexcept {
   const std::uint32_t pid = segment.pid;
   return segment.pid_namespace == own_pid_namespace() && segment.start_time != 0 &&
@@ -68,7 +69,7 @@ bool process_vm_works(const Segment& segment) noexcept {
   std::uint64_t value = 0;
   const iovec local{&value, sizeof value};
   const iovec remote{reinterpret_cast<void*>(segment.probe_address), sizeof value};
-  // Not by the function of that name: sanitizers look into it.
+  // A direct system call, because sanitizers intercept the function of that name.
   return syscall(SYS_process_vm_readv, segment.pid, &local, 1, &remote, 1, 0) == sizeof value &&
          value == segment.nonce;
 }
@@ -85,6 +86,7 @@ void Peers::add_self(Segment& own, const SharedRegion* regions) {
 }
 
 PeerRef Peers::at(std::uint32_t slot) noexcept {
+  if (slot >= kProcessSlots) return {};
   const std::lock_guard lock{table_lock_};
   Peer* const peer = current_[slot];
   if (peer != nullptr) peer->references_.fetch_add(1, std::memory_order_relaxed);
@@ -92,14 +94,13 @@ PeerRef Peers::at(std::uint32_t slot) noexcept {
 }
 
 PeerRef Peers::find(std::uint32_t slot) noexcept {
-  if (slot >= kProcessSlots) return {};
   if (PeerRef known = at(slot); known && known->is_alive()) return known;
-  return attach(slot);
+  return slot < kProcessSlots ? attach(slot) : PeerRef{};
 }
 
 void Peers::note_retired() noexcept {
   has_retired_.store(true);
-  self_->ring_doorbell();  // The helper unmaps.
+  self_->ring_doorbell();  // The helper unmaps them.
 }
 
 void Peers::drop(std::uint32_t slot, const Peer* dead) noexcept {
@@ -150,7 +151,7 @@ PeerRef Peers::attach(std::uint32_t slot) noexcept {
 
 bool Peers::is_alive(std::uint32_t tag) noexcept {
   const PeerRef peer = find(slot_of_tag(tag));
-  // A newer process in the slot: the one that wrote the tag is gone.
+  // If a newer process has the slot, the one that wrote the tag is gone.
   return peer && peer->tag() == tag;
 }
 

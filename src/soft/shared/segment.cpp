@@ -2,11 +2,9 @@
 #include "soft/shared/segment.hpp"
 
 #include <fcntl.h>
-#include <linux/membarrier.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -17,18 +15,24 @@
 
 #include "soft/shared/fault_guard.hpp"
 #include "soft/shared/liveness.hpp"
+#include "soft/shared/membarrier.hpp"
 #include "verbatim/base/try.hpp"
 
 namespace verbatim::engine {
 namespace {
 
+/// ThreadSanitizer does not understand membarrier: there everybody uses fences.
+bool register_for_membarrier() noexcept {
+  return VERBATIM_TSAN == 0 && membarrier(MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED);
+}
+
 constexpr std::uint64_t round_up(std::uint64_t bytes) noexcept {
   return (bytes + kPage - 1) / kPage * kPage;
 }
-/// Everything before the tables.
+/// The size of everything before the tables.
 constexpr std::uint64_t kHeadBytes = round_up(offsetof(Segment, objects));
 
-/// An errno, or 0. Signals interrupt it, however small it is.
+/// Returns an errno, or 0. A signal can interrupt the call, however small the range is.
 int fallocate_fully(int fd, std::uint64_t offset, std::uint64_t bytes) noexcept {
   int failed = 0;
   do {
@@ -54,7 +58,7 @@ OwnSegment::OwnSegment(Directory directory, ClaimedSlot claimed, Segment* mapped
   }
 }
 
-/// A slot and its mappings, until they have an owner.
+/// Holds a slot and its mappings until an OwnSegment takes them over.
 class OwnSegment::Draft {
  public:
   Draft(const Directory& directory, ClaimedSlot claimed) noexcept
@@ -72,7 +76,7 @@ class OwnSegment::Draft {
   Draft(const Draft&) = delete;
   Draft& operator=(const Draft&) = delete;
 
-  /// Which call failed, with errno; nullptr: none.
+  /// Returns the name of the call that failed, with errno, or nullptr.
   [[nodiscard]] const char* map() noexcept {
     if (ftruncate(claimed_.fd, static_cast<off_t>(kSegmentBytes)) != 0) return "ftruncate";
     if (const int failure = fallocate_fully(claimed_.fd, 0, kHeadBytes)) {
@@ -117,14 +121,15 @@ Result<std::unique_ptr<OwnSegment>> OwnSegment::create(const Directory& director
   segment.slot = claimed.slot;
   segment.nonce = nonce;
   segment.pid = static_cast<std::uint32_t>(getpid());
-  segment.is_ordered =
-      syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) == 0 ? 1 : 0;
+  const bool is_ordered = register_for_membarrier();
+  segment.is_ordered = is_ordered ? 1 : 0;
   segment.pid_namespace = own_pid_namespace();
   segment.start_time = start_time_of(segment.pid);
   static std::uint64_t probe;
   probe = nonce;
   segment.probe_address = reinterpret_cast<std::uintptr_t>(&probe);
   auto own = draft.finish();
+  own->is_ordered_ = is_ordered;
   // Peers believe the rest only when they see the magic.
   std::atomic_ref{segment.magic}.store(kMagic, std::memory_order_release);
   return own;
@@ -141,12 +146,12 @@ void OwnSegment::remove_files() noexcept {
 
 OwnSegment::~OwnSegment() {
   if (abandoned_) return;
-  const int failure = errno;  // Of the verb that gives up because of it.
+  const int failure = errno;  // The errno of the verb that failed.
   remove_files();
   forget_segment(segment_);
   munmap(segment_, kSegmentBytes);
   munmap(regions_, kRegions * sizeof(SharedRegion));
-  close(fd_);  // Drops the lock: from here on the slot is free.
+  close(fd_);  // Drops the lock; the slot is free now.
   errno = failure;
 }
 
@@ -160,7 +165,7 @@ Result<void> OwnSegment::reserve(std::uint64_t offset, std::uint64_t bytes) {
   return {};
 }
 
-/// The lock is held.
+/// The caller holds the lock.
 Result<void> OwnSegment::back_pages(std::uint64_t offset, std::uint64_t bytes) {
   for (std::uint64_t page = offset / kPage; page <= (offset + bytes - 1) / kPage; ++page) {
     if (backed_.test(page)) continue;
@@ -215,14 +220,14 @@ Result<std::uint64_t> OwnSegment::allocate(std::uint64_t bytes) {
 void OwnSegment::free(std::uint64_t offset, std::uint64_t bytes) noexcept {
   bytes = round_up(bytes);
   if (bytes == 0) return;
-  // The memory goes back to the system; the address range stays ours.
+  // The memory goes back to the system, while the address range stays ours.
   fallocate(fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
             static_cast<off_t>(bytes));
   const std::lock_guard lock{mutex_};
   try {
     add_free(offset, bytes);
   } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch): the comment says why
-    // The range is lost, not the memory: there is a gigabyte of addresses.
+    // The address range is lost, but not the memory. There is a gigabyte of addresses.
   }
 }
 

@@ -39,6 +39,8 @@ class OwnSegment {
   [[nodiscard]] std::uint32_t slot() const noexcept { return slot_; }
   /// What this process writes into locks: the slot, and bits that its predecessor did not have.
   [[nodiscard]] std::uint32_t tag() const noexcept { return tag_; }
+  /// Whether membarrier's expedited commands reach this process, and it may give them.
+  [[nodiscard]] bool is_ordered() const noexcept { return is_ordered_; }
 
   /// Makes sure that an entry of one of the tables is backed by memory, and publishes that.
   [[nodiscard]] Result<void> back(const void* entry, std::size_t bytes);
@@ -73,6 +75,7 @@ class OwnSegment {
   Segment* segment_;
   SharedRegion* regions_;
   std::uint32_t tag_;
+  bool is_ordered_ = false;  // Peers can write the copy in the segment.
   bool abandoned_ = false;
   bool removed_ = false;
   Ranked<LockRank::segment, std::mutex> mutex_;

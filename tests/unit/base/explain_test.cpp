@@ -58,8 +58,8 @@ TEST_F(Explain, StartsWithTheErrorAndGivesEachCodeACause) {
   }
 }
 
-/// Every errno that leads to a decision, and each that a call of ours turns into another one, with
-/// what tells its cause from that of the others.
+/// Every errno that leads to a decision, and each that one of our calls maps to another code, with
+/// the text that tells its cause from the others.
 struct Pair {
   Errc code;
   int os_error;
@@ -318,6 +318,32 @@ TEST_F(Explain, TellsTheModeOfAClosedDeviceNode) {
   EXPECT_THAT(explain_here(error), HasSubstr(is_superuser ? "device cgroup" : "udev rule"));
   root.write("dev/infiniband/uverbs0", "", 0600);
   EXPECT_THAT(explain_here(error), HasSubstr("device cgroup"));
+}
+
+TEST_F(Explain, KnowsAClosedDeviceNodeByTheErrnoOfLibibverbs) {
+  const Error error = os_failure("ibv_open_device", ENOENT).with_text("rxe0");
+  EXPECT_THAT(explain_here(error), HasSubstr("--device=/dev/infiniband"));
+  root.write("dev/infiniband/uverbs0", "", 0000);
+  root.write("dev/infiniband/uverbs1", "", 0600);
+  if (geteuid() == 0) {  // May open everything: the node is not the cause.
+    EXPECT_THAT(explain_here(error), Not(HasSubstr("uverbs")));
+    return;
+  }
+  EXPECT_THAT(explain_here(error), HasSubstr("uverbs0 has mode 0000 and this user may not"));
+  EXPECT_THAT(explain_here(error), Not(HasSubstr("uverbs1")));
+  EXPECT_THAT(explain_here(error), Not(HasSubstr("the name or number is wrong")));
+}
+
+TEST_F(Explain, TellsThatNoMemoryMayBeLocked) {
+  EXPECT_THAT(explain_here(registration(EPERM, 256)), Not(HasSubstr("memlock")));
+  memlock = 0;
+  root.write("proc/self/status", "CapEff:\t0000000000000000\n");
+  const std::string text = explain_here(registration(EPERM, 256));
+  EXPECT_THAT(text, HasSubstr("memlock limit is 0: raise it with `ulimit -l`"));
+  EXPECT_LT(text.find("memlock limit"), text.find("read-only"));  // The likelier one.
+  EXPECT_THAT(explain_here(os_failure("ibv_create_cq", EPERM)), HasSubstr("memlock limit is 0"));
+  root.write("proc/self/status", "CapEff:\t0000000000004000\n");  // CAP_IPC_LOCK
+  EXPECT_THAT(explain_here(registration(EPERM, 256)), Not(HasSubstr("memlock")));
 }
 
 TEST_F(Explain, BlamesNoDeviceNodeForAMissingRight) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: processes find each other in a directory that nobody else can enter; slots of the dead are
-//       taken over, slots of the living never.
+// Goal: processes find each other in a directory that no other user can enter; slots of dead
+//       processes are taken over, slots of live ones never.
 // Method: locks of open file descriptions exclude each other inside one process too, so most of it
-//         runs here; a forked child is killed for the dead.
+//         runs here; for a dead process, a forked child is killed.
 #include "soft/shared/directory.hpp"
 
 #include <fcntl.h>
@@ -62,23 +62,18 @@ TEST_F(DirectoryTest, StaysIfTheUserMadeIt) {
   EXPECT_TRUE(fs::is_empty(place.path()));
 }
 
-TEST_F(DirectoryTest, SurveyCountsTheLivingAndTheDead) {
-  EXPECT_EQ(Directory::survey(place.path()).living, 0u);  // Not even there.
+TEST_F(DirectoryTest, RemovesOnlyFilesOfItsSlots) {
+  fs::create_directory(place.path());
+  fs::permissions(place.path(), fs::perms::owner_all);
   const Directory directory = require(Directory::open());
-  const ClaimedSlot living = require(directory.claim());
-  const ClaimedSlot dying = require(directory.claim());
-  ASSERT_EQ(posix_fallocate(dying.fd, 0, 100 << 10), 0);
-  ::close(dying.fd);  // As the kernel does for a process that is killed.
-  std::ofstream{directory.file('m', dying.slot, 7)} << std::string(50 << 10, 'x');
-  std::ofstream{place.path() + "/notes.txt"} << "somebody else's";
-  const DirectoryUse use = Directory::survey(place.path());
-  EXPECT_EQ(use.living, 1u);
-  EXPECT_EQ(use.dead, 1u);
-  EXPECT_GE(use.dead_bytes, 150u << 10);
-  EXPECT_LT(use.dead_bytes, 200u << 10);
-  EXPECT_TRUE(fs::exists(directory.file('m', dying.slot, 7)));
-  directory.release(living.slot);
-  ::close(living.fd);
+  const ClaimedSlot claimed = require(directory.claim());
+  const std::string others = directory.file('m', claimed.slot, 7) + ".bak";
+  std::ofstream{directory.file('m', claimed.slot, 7)} << "ours";
+  std::ofstream{others} << "somebody else's";
+  directory.release(claimed.slot);
+  ::close(claimed.fd);
+  EXPECT_FALSE(fs::exists(directory.file('m', claimed.slot, 7)));
+  EXPECT_TRUE(fs::exists(others));
 }
 
 TEST_F(DirectoryTest, IsElsewhereWhereAnotherUserSits) {
@@ -194,8 +189,8 @@ TEST_F(DirectoryTest, LeavesTheLivingAloneWhenItCleansUp) {
 }
 
 TEST_F(DirectoryTest, NeverGivesASlotToTwo) {
-  // Comers and goers race for the lowest slots. Whoever has one must be the only one, and its file
-  // must stay in the directory.
+  // Threads that come and go race for the lowest slots. The holder of a slot must be the only one,
+  // and its file must stay in the directory.
   std::array<std::atomic<int>, kProcessSlots> holders{};
   std::atomic<int> wrong{0};
   const auto come_and_go = [&] {

@@ -5,6 +5,8 @@
 #include "soft/abi/extended_verbs.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <array>
 #include <cerrno>
@@ -70,7 +72,8 @@ class Extended : public testing::Test {
     wanted.send_ops_flags = kOperations;
     return wanted;
   }
-  /// As ibv_create_qp_ex does, which falls back to a function of libibverbs: none is linked here.
+  /// Like ibv_create_qp_ex, which would fall back to a function of libibverbs; that is not linked
+  /// here.
   ibv_qp* create_pair(ibv_qp_init_attr_ex* wanted) const {
     return verbs_get_ctx(context)->create_qp_ex(context, wanted);
   }
@@ -272,6 +275,42 @@ TEST_F(Extended, CompletionsCarryTheTimeOfTheDevicesClock) {
   const auto since = std::chrono::nanoseconds{wall} - wall_before;
   EXPECT_GE(since, std::chrono::milliseconds{-1}) << "two clocks, asked one after the other";
   EXPECT_LE(since, std::chrono::minutes{1});
+}
+
+/// What the child of a fork sees, one bit per broken promise.
+unsigned refusals(ibv_cq_ex* queue, ibv_qp_ex* builder) {
+  ibv_poll_cq_attr none{};
+  unsigned broken = ibv_start_poll(queue, &none) != EOWNERDEAD;
+  broken |= 2u * (ibv_next_poll(queue) != EOWNERDEAD);
+  ibv_wr_start(builder);
+  ibv_wr_rdma_write(builder, 0, 0);
+  broken |= 4u * (ibv_wr_complete(builder) != EOWNERDEAD);
+  ibv_wr_start(builder);
+  ibv_wr_abort(builder);
+  return broken;
+}
+
+TEST_F(Extended, ForkedChildIsRefused) {
+  ibv_qp_ex* const builder = to_extended(pairs[0]);
+  ibv_wr_start(builder);  // The child inherits the open list, and the lock.
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    alarm(10);  // Whoever waits for that lock waits for ever.
+    _exit(static_cast<int>(refusals(queue, builder)));
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status)) << "the child ended by signal " << WTERMSIG(status);
+  EXPECT_EQ(WEXITSTATUS(status), 0) << "one bit for each promise broken in the child";
+  builder->wr_id = 7;
+  builder->wr_flags = IBV_SEND_SIGNALED;
+  ibv_wr_rdma_write(builder, region->rkey, address(512));
+  ibv_wr_set_sge(builder, region->lkey, address(0), 8);
+  ASSERT_EQ(ibv_wr_complete(builder), 0);
+  start();
+  EXPECT_EQ(queue->wr_id, 7u);
+  ibv_end_poll(queue);
 }
 
 TEST_F(Extended, WhatIsUnknownIsRefused) {

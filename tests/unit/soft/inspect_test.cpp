@@ -78,7 +78,7 @@ TEST_F(InspectTest, SaysWhatAProcessHas) {
   EXPECT_TRUE(process.is_alive);
   EXPECT_FALSE(process.is_other_build);
   EXPECT_EQ(process.pid, getpid());
-  EXPECT_GT(process.segment_bytes, 0u);
+  EXPECT_GT(process.file_bytes, 0u);
   ASSERT_EQ(process.queue_pairs.size(), 1u);
   EXPECT_EQ(process.queue_pairs[0].number, QpNumber{number_of(own->slot(), 5)});
   EXPECT_EQ(process.queue_pairs[0].state, 3u);
@@ -97,9 +97,16 @@ TEST_F(InspectTest, TellsTheDeadFromTheLiving) {
     // Killed, as far as the others can tell.
     static_cast<void>(filled().release());
   }));
+  const std::uint64_t alone = require(inspect()).processes.at(0).file_bytes;
+  std::ofstream{file("m0-7")} << std::string(50 << 10, 'x');
+  std::ofstream{file("m1-7")} << std::string(50 << 10, 'x');  // Of another slot.
+  std::ofstream{file("m0-7.bak")} << std::string(50 << 10, 'x');
   const Inspection found = require(inspect());
   ASSERT_EQ(found.processes.size(), 1u);
   EXPECT_FALSE(found.processes[0].is_alive);
+  EXPECT_GE(found.processes[0].file_bytes, alone + (50u << 10));
+  EXPECT_LT(found.processes[0].file_bytes, alone + (80u << 10));
+  EXPECT_TRUE(fs::exists(file("m0-7")));
 }
 
 TEST_F(InspectTest, SeesAnotherProgram) {

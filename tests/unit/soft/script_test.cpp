@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: each fault of a plan is seen by the program as it would be on a real device, and deferred
-//       requests really run later.
+// Goal: the program sees each fault of a plan as it would on a real device, and deferred requests
+//       really run later.
 // Method: a connected pair in this process, one fault at a time.
 // Covers: soft/retry.cpp
 #include "soft/faults/hook.hpp"
@@ -96,7 +96,7 @@ TEST_F(Faults, DropWithoutAnAckTimerIsNeverNoticed) {
   for (std::uint64_t id = 1; id <= 2; ++id) patient.remote.post(Receive{}, id);
   plan(soft::FaultPlan{}.drop(1));
   for (std::uint32_t id = 1; id <= 2; ++id) patient.local.post(send_immediate(id), id);
-  // Long enough for many resends, were there any.
+  // Long enough for many resends, if there were any.
   EXPECT_FALSE(poll_within(patient.local.sends, 100ms));
   EXPECT_FALSE(poll_within(patient.remote.receives, 1ms));
   EXPECT_EQ(require(patient.local.queue_pair.query_state()), QueuePairState::ready_to_send);
@@ -123,7 +123,7 @@ TEST_F(Faults, NoReceiveIsTriedAgain) {
     EXPECT_EQ(poll_ok(pair.remote.receives).immediate(), id);
 }
 
-// The sibling of the test above: one more is too many, so those two did happen.
+// The counterpart of the test above: one more is too many, so those two did happen.
 TEST_F(Faults, NoReceiveOnceMoreThanThereAreRetriesFails) {
   plan(soft::FaultPlan{}.no_receive(1, 3));
   send(1);
@@ -132,7 +132,7 @@ TEST_F(Faults, NoReceiveOnceMoreThanThereAreRetriesFails) {
 }
 
 TEST_F(Faults, LossesAndMissingReceivesAreCountedApart) {
-  // As many of each as there are retries: together they would be too many.
+  // As many of each as there are retries. Together they would be too many.
   plan(soft::FaultPlan{}.drop(1, 2).no_receive(1, 2));
   const auto start = Clock::now();
   send(1);
@@ -194,6 +194,21 @@ TEST_F(Faults, RemovedDeviceFlushesAndRefuses) {
   EXPECT_FALSE(unsafe::post(pair.local.queue_pair, send_immediate(2), WrId{2}));
 }
 
+TEST_F(Faults, RemovedDeviceMakesNothingNew) {
+  std::array<std::byte, 4096> memory{};
+  plan(soft::FaultPlan{}.remove_device(1));
+  send(1);
+  soft::set_behaviour({});  // It stays away.
+  const auto refused = [](const auto& made) { return !made && made.error().os_error == EIO; };
+  EXPECT_TRUE(refused(pair.domain.allocate(100)));
+  EXPECT_TRUE(refused(pair.domain.register_local(memory)));
+  EXPECT_TRUE(refused(pair.context.allocate_domain()));
+  EXPECT_TRUE(refused(pair.context.create_completion_queue({.depth = 16})));
+  EXPECT_TRUE(refused(pair.context.create_completion_channel()));
+  ConnectedPair another;  // Who opens it again has a new one.
+  exchange(another);
+}
+
 TEST_F(Faults, NthControlCallFails) {
   plan(soft::FaultPlan{}.fail_call(2, ENOMEM));
   EXPECT_TRUE(succeeds(pair.context.allocate_domain()));
@@ -205,7 +220,7 @@ TEST_F(Faults, NthControlCallFails) {
 }
 
 TEST_F(Faults, EveryControlCallOfAConnectionMayFail) {
-  // Whatever fails, what was made so far is undone, and the next attempt works.
+  // Whatever fails, what was created so far is undone, and the next attempt works.
   int failures = 0;
   for (std::uint64_t call = 1; call < 60; ++call) {
     plan(soft::FaultPlan{}.fail_call(call, EIO));
@@ -281,7 +296,7 @@ TEST_F(Deferred, SameSeedSameTimes) {
   const auto one = times(5);
   const auto again = times(5);
   const auto other = times(6);
-  // The moments differ by what passes between two calls, the delays do not.
+  // The times differ by what passes between two calls, but the delays do not.
   for (std::size_t i = 0; i < one.size(); ++i)
     EXPECT_LT(std::abs(one[i] - again[i]), std::chrono::nanoseconds{2s}.count()) << i;
   EXPECT_NE(one, other);
