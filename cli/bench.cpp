@@ -93,7 +93,8 @@ int measure(const BenchOptions& options, const std::vector<Case>& cases) {
   if (options.ends.json)
     print_json(table.rows(), ends);
   else
-    fmt::print("\n{}", bars(table.rows(), table.terminal(), speaks_utf8()));
+    fmt::print("\n{}{}", bars(table.rows(), table.terminal(), speaks_utf8()),
+               interruption_note(table.rows()));
   if (!options.plot.empty() && !table.rows().empty())
     write_picture(options.plot, table.rows(), ends);
   return status;

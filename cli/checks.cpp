@@ -26,7 +26,7 @@ Snapshot take_snapshot() {
   snapshot.soft_may_be_traced = engine::may_be_traced();
   // Before a device is opened: that removes what the dead left.
   const std::string& directory = snapshot.system.soft_directory;
-  snapshot.soft_use = engine::Directory::survey(directory);
+  if (auto found = soft::inspect()) snapshot.soft_processes = std::move(found->processes);
   snapshot.soft_space = detail::space_at(directory);
   if (!snapshot.soft_space)
     snapshot.soft_space = detail::space_at(std::filesystem::path{directory}.parent_path().string());

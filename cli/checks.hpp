@@ -6,11 +6,12 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "base/system_state.hpp"
 #include "device_report.hpp"
 #include "finding.hpp"
-#include "soft/shared/directory.hpp"
+#include "verbatim/soft/inspect.hpp"
 
 namespace verbatim::cli {
 
@@ -20,11 +21,12 @@ struct Snapshot {
   detail::System system{};
   std::uint32_t user = 0;
   DevicesReport devices{};
-  std::string libibverbs_named{};             ///< What VERBATIM_LIBIBVERBS says, or "".
-  std::optional<Error> soft_settings{};       ///< A VERBATIM_SOFT… variable that is wrong.
-  bool soft_directory_named = false;          ///< VERBATIM_SOFT_DIR is set.
-  bool soft_may_be_traced = false;            ///< VERBATIM_SOFT_PTRACE=any.
-  engine::DirectoryUse soft_use{};            ///< Before this process opened the device.
+  std::string libibverbs_named{};        ///< What VERBATIM_LIBIBVERBS says, or "".
+  std::optional<Error> soft_settings{};  ///< A VERBATIM_SOFT… variable that is wrong.
+  bool soft_directory_named = false;     ///< VERBATIM_SOFT_DIR is set.
+  bool soft_may_be_traced = false;       ///< VERBATIM_SOFT_PTRACE=any.
+  /// Before this process opened the device.
+  std::vector<soft::InspectedProcess> soft_processes{};
   std::optional<detail::Space> soft_space{};  ///< Of the directory's file system.
 };
 

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
+#include <optional>
 #include <string_view>
 
 #include "checks.hpp"
@@ -33,6 +35,30 @@ std::string interface_of(const Snapshot& snapshot, const DeviceReport& device,
     if (const auto behind = detail::names_in(base + "/device/net"); behind && !behind->empty())
       name = behind->front();
   return name.empty() ? "INTERFACE" : name;
+}
+
+/// Whether a network interface is switched on (IFF_UP); nullopt if the kernel does not say.
+std::optional<bool> is_up(const Snapshot& snapshot, const std::string& interface) {
+  const std::string text =
+      detail::first_line(snapshot.system.root + "/sys/class/net/" + interface + "/flags");
+  if (!text.starts_with("0x")) return std::nullopt;
+  unsigned flags = 0;
+  const auto [end, failed] = std::from_chars(text.data() + 2, text.data() + text.size(), flags, 16);
+  if (failed != std::errc{}) return std::nullopt;
+  return (flags & 1u) != 0;
+}
+
+/// Why a RoCE port is not ACTIVE.
+void blame_interface(const Snapshot& snapshot, const std::string& interface, Finding& found) {
+  const auto up = is_up(snapshot, interface);
+  if (up == false)
+    found.why += fmt::format(": its network interface {} is down", interface);
+  else if (up == true)
+    found.why +=
+        fmt::format(": {} is up, so there is no cable, or the switch port is off", interface);
+  else
+    found.why += ": no cable, the switch port is off, or the network interface is down";
+  if (up != true) found.fix = fmt::format("sudo ip link set {} up", interface);
 }
 
 /// How bad it is that this device cannot be used.
@@ -77,8 +103,7 @@ Finding port_not_active(const Snapshot& snapshot, const DeviceReport& device,
     found.why += ": no subnet manager has configured it yet";
     found.fix = "sudo systemctl start opensm  # on one machine of the subnet";
   } else if (port.port.link_layer == LinkLayer::ethernet) {
-    found.why += ": no cable, the switch port is off, or the network interface is down";
-    found.fix = fmt::format("sudo ip link set {} up", interface_of(snapshot, device, port));
+    blame_interface(snapshot, interface_of(snapshot, device, port), found);
   } else {
     found.why += ": no cable, or the switch port is off";
     found.fix = fmt::format("sudo ibportstate -C {} -P {} -D 0 {} enable", device.name,

@@ -119,7 +119,13 @@ Findings check_soft_space(const Snapshot& snapshot) {
 }
 
 Findings check_soft_leftovers(const Snapshot& snapshot) {
-  const auto& [living, dead, bytes] = snapshot.soft_use;
+  std::size_t living = 0;
+  std::size_t dead = 0;
+  std::uint64_t bytes = 0;
+  for (const soft::InspectedProcess& each : snapshot.soft_processes) {
+    ++(each.is_alive ? living : dead);
+    if (!each.is_alive) bytes += each.file_bytes;
+  }
   Finding found{
       .id = "soft.leftovers",
       .title = "files of soft0",

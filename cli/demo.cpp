@@ -4,9 +4,11 @@
 #include <errno.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "device_report.hpp"
 #include "ends.hpp"
 #include "measure/interrupt.hpp"
 #include "table_run.hpp"
@@ -28,17 +30,26 @@ std::uint64_t transfer(Client& client) {
 void print_next() {
   const char* const program = program_invocation_name;
   fmt::print(
-      "\ntry next:\n"
-      "  {0} bench --verb all --plot bench.svg   # every verb, and a picture\n"
-      "  {0} top                                 # who uses RDMA here, live\n"
-      "  {0} preload -- ibv_devinfo              # programs for verbs, on soft0\n",
+      "\ntry next: every verb, and a picture; who uses RDMA here, live; a program of Debian\n"
+      "  {0} bench --verb all --plot bench.svg\n"
+      "  {0} top\n"
+      "  {0} preload -- ibv_devinfo\n",
       program);
+}
+
+/// "soft0, software device built into Verbatim: this user, this machine (VERBATIM_DEVICE names
+/// it)".
+std::string device_and_why(const Context& context, const std::string& asked_for) {
+  std::string text = fmt::format("{}, {}", context.name(), describe(context.transport()));
+  const DevicesReport report = report_devices(asked_for);
+  const auto device = std::ranges::find(report.devices, context.name(), &DeviceReport::name);
+  return device == report.devices.end() ? text : fmt::format("{} ({})", text, why(report, *device));
 }
 
 int show(const EndOptions& options) {
   catch_interrupts();
   Ends ends{options};
-  const std::string device = device_and_why(ends.client().context(), !options.device.empty());
+  const std::string device = device_and_why(ends.client().context(), options.device);
   if (!options.json) fmt::print("device: {}\nends:   {}\n", device, ends.description());
   std::fflush(stdout);
   const std::uint64_t moved = transfer(ends.client());

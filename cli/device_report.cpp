@@ -73,6 +73,7 @@ std::string objection(const DeviceReport& device) {
 }
 
 std::string why_taken(const DevicesReport& report, const DeviceReport& device) {
+  if (!report.asked_for.empty()) return "the command line names it";
   if (!report.named.empty()) return "VERBATIM_DEVICE names it";
   std::string text = "it is the first with an ACTIVE port and reliable connections";
   if (!device.is_soft()) return text;
@@ -82,8 +83,9 @@ std::string why_taken(const DevicesReport& report, const DeviceReport& device) {
 
 }  // namespace
 
-DevicesReport report_devices() {
+DevicesReport report_devices(const std::string& asked_for) {
   DevicesReport report;
+  report.asked_for = asked_for;
   report.named = environment("VERBATIM_DEVICE", "");
   if (const char* const reason = system_provider().unavailable()) report.no_libibverbs = reason;
   const auto devices = list_devices();
@@ -92,7 +94,7 @@ DevicesReport report_devices() {
     return report;
   }
   for (const Device& device : *devices) report.devices.push_back(report_device(device));
-  const auto taken = open_device();
+  const auto taken = open_device({.name = asked_for});
   if (taken)
     report.taken = taken->name();
   else
@@ -102,10 +104,21 @@ DevicesReport report_devices() {
 
 std::string why(const DevicesReport& report, const DeviceReport& device) {
   if (device.name == report.taken) return why_taken(report, device);
+  if (!report.asked_for.empty() && device.name != report.asked_for)
+    return "the command line names " + report.asked_for;
   if (!report.named.empty() && device.name != report.named)
     return "VERBATIM_DEVICE names " + report.named;
   if (std::string against = objection(device); !against.empty()) return against;
   return report.taken.empty() ? "" : report.taken + " comes first";
+}
+
+std::string_view describe(Transport transport) noexcept {
+  switch (transport) {
+    case Transport::hardware: return "RDMA adapter";
+    case Transport::kernel_software: return "software device of the kernel";
+    case Transport::soft: return "software device built into Verbatim: this user, this machine";
+  }
+  return "unknown kind";
 }
 
 std::string_view identifier_of(Transport transport) noexcept {

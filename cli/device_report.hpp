@@ -46,16 +46,19 @@ struct DevicesReport {
   std::optional<Error> failure{};  ///< They could not be listed.
   std::string no_libibverbs{};     ///< Why libibverbs is not there, or "".
   std::string named{};             ///< What VERBATIM_DEVICE says, or "".
+  std::string asked_for{};         ///< The device that the command line names, or "".
   std::string taken{};             ///< What open_device() took, or "".
   std::optional<Error> refusal{};  ///< Why it took none.
 };
 
-/// Opens every device, and asks open_device().
-[[nodiscard]] DevicesReport report_devices();
+/// Opens every device, and asks open_device() for the one that is asked for.
+[[nodiscard]] DevicesReport report_devices(const std::string& asked_for = "");
 
 /// Why open_device() takes this one, or does not.
 [[nodiscard]] std::string why(const DevicesReport& report, const DeviceReport& device);
 
+/// "software device of the kernel".
+[[nodiscard]] std::string_view describe(Transport transport) noexcept;
 /// "hardware", "kernel_software", "soft".
 [[nodiscard]] std::string_view identifier_of(Transport transport) noexcept;
 /// "RoCEv2", "RoCEv1", "InfiniBand".

@@ -72,15 +72,6 @@ void print_json(const DevicesReport& report) {
 
 // ---- For people ---------------------------------------------------------------------------------
 
-std::string_view describe(Transport transport) {
-  switch (transport) {
-    case Transport::hardware: return "RDMA adapter";
-    case Transport::kernel_software: return "software device of the kernel";
-    case Transport::soft: return "software device built into Verbatim: this user, this machine";
-  }
-  return "unknown kind";
-}
-
 void print_port(const Terminal& terminal, const DeviceReport& device, const PortReport& report) {
   const Port& port = report.port;
   if (report.failure) fmt::print("  port {}: {}\n", port.number, to_string(*report.failure));

@@ -129,7 +129,7 @@ void add_doctor(CLI::App& app, CommandLine& line) {
                   fmt::format("Where to listen (default: {}, 0 for any that is free)", kDoctorPort))
       ->check(CLI::Range(0, 65535))
       ->needs(options->listens);
-  command.add_option("--clients", listen.clients, "Listen until so many were served")
+  command.add_option("--clients", listen.clients, "Stop after this many clients (default: never)")
       ->check(CLI::Range(1, 1000000))
       ->needs(options->listens);
   command

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
 #include <nlohmann/json.hpp>
 
 #include "measure/interrupt.hpp"
@@ -36,15 +35,6 @@ int processor_for(const EndOptions& options, Role role, bool is_alone) {
 void pin_here(int processor) {
   if (processor >= 0 && !pin_to(processor))
     throw Failure{fmt::format("this process may not run on processor {}", processor)};
-}
-
-const char* kind_of(Transport transport) {
-  switch (transport) {
-    case Transport::hardware: return "an RDMA adapter";
-    case Transport::kernel_software: return "a software device of the kernel";
-    case Transport::soft: return "the software device of this library";
-  }
-  return "";
 }
 
 }  // namespace
@@ -140,20 +130,6 @@ Ends::Ends(const EndOptions& options)
     description_ += fmt::format("processors {} and {}", ours_, theirs_);
   else
     description_ += fmt::format("processor {}", ours_);
-}
-
-std::string device_and_why(const Context& context, bool was_named) {
-  std::string text = fmt::format("{}, {}", context.name(), kind_of(context.transport()));
-  const char* const variable = std::getenv("VERBATIM_DEVICE");
-  if (was_named) return text + " (you named it)";
-  if (variable != nullptr && *variable != '\0') return text + " (VERBATIM_DEVICE names it)";
-  if (context.transport() != Transport::soft) return text + " (the first with an active port)";
-  std::string others;
-  for (const Device& each : list_devices().value_or(std::vector<Device>{}))
-    if (each.transport() != Transport::soft)
-      others += (others.empty() ? "" : ", ") + std::string{each.name()};
-  if (others.empty()) return text + " (this machine has no RDMA adapter)";
-  return fmt::format("{} (no active port on {})", text, others);
 }
 
 void complain(const char* name, const std::string& why) {

@@ -58,9 +58,6 @@ class Ends {
   std::string description_;
 };
 
-/// Which device, and why this one.
-[[nodiscard]] std::string device_and_why(const Context& context, bool was_named);
-
 /// Runs `work`; one line on stderr for a Failure. The exit status: that of the signal after Ctrl-C.
 template <class Work>
 [[nodiscard]] int guarded(const char* name, Work&& work);

@@ -10,7 +10,7 @@
 
 #include "channel/socket_address.hpp"
 #include "channel/tcp.hpp"
-#include "line_stream.hpp"
+#include "record_stream.hpp"
 #include "verbatim/base/explain.hpp"
 #include "verbatim/base/try.hpp"
 #include "verbatim/channel/prepared_channel.hpp"
@@ -37,7 +37,7 @@ Error malformed(const char* field) {
   return {.code = Errc::malformed, .operation = kOperation, .field = field};
 }
 
-/// What comes from a peer must not move the cursor of who reads it.
+/// Text of a peer must not move the cursor of the terminal.
 std::string printable(std::string text) {
   constexpr std::size_t kLongest = 400;
   if (text.size() > kLongest) text.resize(kLongest);
@@ -96,6 +96,18 @@ Result<Half> prepare(Domains& domains, const Candidate& candidate, const ReachOp
   return Half{std::move(domain), std::move(prepared), std::move(incoming)};
 }
 
+/// An end of a pair that talks. It has to live until the peer is done, too: a queue pair that is
+/// gone acknowledges nothing, and the peer takes its message for lost.
+struct Talk {
+  Half half;
+  Result<Channel> channel;  ///< Goes before what it works on.
+};
+
+Talk talk_to(const Endpoint& peer, Half half) {
+  auto channel = std::move(half.channel).connect(peer);
+  return {std::move(half), std::move(channel)};
+}
+
 Result<void> send(Channel& channel, const ProtectionDomain& domain, bool is_reply) {
   auto buffer = VERBATIM_TRY(domain.allocate(kMessageBytes));
   fill(buffer, is_reply);
@@ -129,10 +141,10 @@ json endpoint_json(const PreparedChannel& channel) {
 // ---- The server ---------------------------------------------------------------------------------
 
 /// What is left to do once the client has our endpoint: the message comes, and goes back.
-Result<void> answer(Half half, const Endpoint& peer) {
-  auto channel = VERBATIM_TRY(std::move(half.channel).connect(peer));
-  VERBATIM_TRY(receive(half.incoming, false));
-  return send(channel, half.domain, true);
+Result<void> answer(Talk& talk) {
+  if (!talk.channel) return std::unexpected(talk.channel.error());
+  VERBATIM_TRY(receive(talk.half.incoming, false));
+  return send(*talk.channel, talk.half.domain, true);
 }
 
 const Candidate* asked_for(const json& object, const std::vector<Candidate>& ours) {
@@ -143,8 +155,9 @@ const Candidate* asked_for(const json& object, const std::vector<Candidate>& our
 }
 
 /// One pair, from the client's request to our verdict; an error ends the conversation.
-Result<bool> serve_pair(LineStream& stream, Domains& domains, const json& request,
-                        const std::vector<Candidate>& ours, const ReachOptions& options) {
+Result<bool> serve_pair(RecordStream& stream, Domains& domains, const json& request,
+                        const std::vector<Candidate>& ours, const ReachOptions& options,
+                        std::optional<Talk>& talk) {
   const auto deadline = [] { return Clock::now() + kPatience; };
   const Candidate* const candidate = asked_for(request, ours);
   if (candidate == nullptr) return std::unexpected(malformed("candidate"));
@@ -159,8 +172,11 @@ Result<bool> serve_pair(LineStream& stream, Domains& domains, const json& reques
     VERBATIM_TRY(stream.write({{"error", causes_of(half.error())}}, deadline()));
     return false;
   }
-  VERBATIM_TRY(stream.write({{"endpoint", endpoint_json(half->channel)}}, deadline()));
-  const auto done = answer(*std::move(half), peer);
+  const json endpoint = endpoint_json(half->channel);
+  // Before the client knows where to send: what comes earlier is lost, and sent again too late.
+  talk = talk_to(peer, *std::move(half));
+  VERBATIM_TRY(stream.write({{"endpoint", endpoint}}, deadline()));
+  const auto done = answer(*talk);
   VERBATIM_TRY(stream.write(done ? json{{"works", true}} : json{{"error", explain(done.error())}},
                             deadline()));
   return done.has_value();
@@ -190,14 +206,14 @@ void fail(Finding& finding, Severity severity, const std::string& why) {
 }
 
 /// Our half once the peer has ours: the message goes, and comes back.
-Result<void> ask(Half half, const Endpoint& peer) {
-  auto channel = VERBATIM_TRY(std::move(half.channel).connect(peer));
-  VERBATIM_TRY(send(channel, half.domain, false));
-  return receive(half.incoming, true);
+Result<void> ask(Talk& talk) {
+  if (!talk.channel) return std::unexpected(talk.channel.error());
+  VERBATIM_TRY(send(*talk.channel, talk.half.domain, false));
+  return receive(talk.half.incoming, true);
 }
 
 /// An error is one of the conversation, which cannot go on.
-Result<void> try_pair(LineStream& stream, Half half, Finding& finding, const json& request,
+Result<void> try_pair(RecordStream& stream, Half half, Finding& finding, const json& request,
                       const ReachOptions& options) {
   VERBATIM_TRY(stream.write(request, Clock::now() + kPatience));
   const json reply = VERBATIM_TRY(stream.read(Clock::now() + kPatience));
@@ -206,7 +222,8 @@ Result<void> try_pair(LineStream& stream, Half half, Finding& finding, const jso
     return {};
   }
   const Endpoint peer = VERBATIM_TRY(endpoint_in(reply));
-  const auto outcome = ask(std::move(half), peer);
+  Talk talk = talk_to(peer, std::move(half));
+  const auto outcome = ask(talk);
   // The peer waits for our message, then for its own; each within the time of a pair.
   const json word = VERBATIM_TRY(stream.read(Clock::now() + 3 * options.pair_timeout + kPatience));
   if (!outcome)
@@ -238,16 +255,16 @@ Finding no_conversation(std::string_view peer, const Error& error) {
           .fix = "verbatim doctor --listen ADDRESS  # there, at an address that is seen from here"};
 }
 
-Result<LineStream> connect(std::string_view peer, const ReachOptions& options) {
+Result<RecordStream> connect(std::string_view peer, const ReachOptions& options) {
   const detail::BoundedCall call{kOperation, detail::deadline_after(options.connect_timeout)};
   const auto where =
       VERBATIM_TRY(detail::parse_host_port(with_port(std::string{peer}, kDoctorPort), kOperation));
   const auto addresses = VERBATIM_TRY(detail::resolve(where, call));
-  return LineStream{VERBATIM_TRY(detail::connect_to_any(addresses, call))};
+  return RecordStream{VERBATIM_TRY(detail::connect_to_any(addresses, call))};
 }
 
 struct Conversation {
-  LineStream stream;
+  RecordStream stream;
   std::vector<Candidate> theirs;
 };
 
@@ -355,18 +372,20 @@ void reach(std::string_view peer, const std::vector<Candidate>& ours, const Reac
 
 Result<Served> serve(detail::PrivateDescriptor client, const std::vector<Candidate>& ours,
                      const ReachOptions& options) {
-  LineStream stream{std::move(client)};
+  RecordStream stream{std::move(client)};
   const json first = VERBATIM_TRY(stream.read(Clock::now() + options.connect_timeout));
   VERBATIM_TRY(read_greeting(first));
   VERBATIM_TRY(stream.write(greeting(ours), Clock::now() + options.connect_timeout));
   Domains domains;
+  std::optional<Talk> last;
   Served served;
   while (served.tested < kMostPairs) {
     const auto request = stream.read(Clock::now() + kPatience);
+    last.reset();  // What comes now, comes after the client is done with it.
     if (!request && request.error() == Errc::closed) return served;  // It has what it wanted.
     if (!request) return std::unexpected(request.error());
     ++served.tested;
-    served.worked += VERBATIM_TRY(serve_pair(stream, domains, *request, ours, options));
+    served.worked += VERBATIM_TRY(serve_pair(stream, domains, *request, ours, options, last));
   }
   return served;
 }

@@ -244,7 +244,7 @@ nlohmann::json to_json(const Activity& now, const Activity* before) {
                   {"regions", process.regions},
                   {"region_bytes", process.region_bytes},
                   {"buffer_bytes", process.object_bytes},
-                  {"segment_bytes", process.segment_bytes}};
+                  {"file_bytes", process.file_bytes}};
     if (const auto found = now.commands.find(process.pid); found != now.commands.end())
       entry["command"] = found->second;
     if (const auto found = now.ages_s.find(process.pid); found != now.ages_s.end())

@@ -1,18 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
-/// \file The connection over which two ends agree: JSON records on a stream socket.
+/// \file The conversation of two ends that measure: a RecordStream whose errors are exceptions.
 ///
-/// A record is its length, 4 bytes in network order, and a JSON object. Nothing that the peer sends
-/// is trusted, and no call waits longer than its limit. What goes wrong is a Failure.
-///
-/// Ownership: move-only; closes its socket. Threads: one.
+/// Each wait has a limit, and ends at Ctrl-C with Interrupted. Anything else is a Failure.
 #include <chrono>
 #include <cstdint>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 
 #include "channel/private_descriptor.hpp"
+#include "record_stream.hpp"
 
 namespace verbatim::cli {
 
@@ -21,28 +18,23 @@ inline constexpr std::uint16_t kDefaultPort = 18518;
 class Control {
  public:
   using Limit = std::chrono::nanoseconds;
-  /// A record with more is refused unread.
-  static constexpr std::uint32_t kMostBytes = 1u << 16;
 
-  /// Takes a connected stream socket, and makes it non-blocking.
-  explicit Control(verbatim::detail::PrivateDescriptor socket);
+  /// Takes a connected stream socket.
+  explicit Control(verbatim::detail::PrivateDescriptor socket) noexcept;
 
   void send(const nlohmann::json& record, Limit limit);
   /// A record with "error" in it is a Failure that quotes it.
   [[nodiscard]] nlohmann::json receive(Limit limit);
-  /// Whether a record, or the peer's end, waits. One system call.
-  [[nodiscard]] bool is_readable() const noexcept;
+  /// Whether a record, or the peer's end, waits. At most one system call.
+  [[nodiscard]] bool is_readable() const noexcept { return stream_.is_readable(); }
   /// Waits until there is a record, or the peer has closed the connection: then true.
-  [[nodiscard]] bool has_ended(Limit limit);
-  [[nodiscard]] int fd() const noexcept { return socket_.get(); }
+  [[nodiscard]] bool has_ended(Limit limit) const;
 
  private:
-  void read_all(char* to, std::size_t size, std::chrono::steady_clock::time_point deadline);
-
-  verbatim::detail::PrivateDescriptor socket_;
+  RecordStream stream_;
 };
 
-/// A connection to who listens at `address`; tries again until the limit.
+/// Connects to the end that listens at `address`; tries again until the limit.
 [[nodiscard]] Control connect_to(const std::string& address, Control::Limit limit);
 
 class ControlListener {

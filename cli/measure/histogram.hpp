@@ -15,12 +15,13 @@ namespace verbatim::cli {
 
 class Histogram {
  public:
-  void add(std::uint64_t nanoseconds) noexcept {
-    ++buckets_[index_of(nanoseconds)];
-    ++count_;
-    least_ = std::min(least_, nanoseconds);
-    greatest_ = std::max(greatest_, nanoseconds);
-    last_ = nanoseconds;
+  /// `times`: how often.
+  void add(std::uint64_t time, std::uint64_t times = 1) noexcept {
+    buckets_[index_of(time)] += times;
+    count_ += times;
+    least_ = std::min(least_, time);
+    greatest_ = std::max(greatest_, time);
+    last_ = time;
   }
 
   [[nodiscard]] std::uint64_t count() const noexcept { return count_; }

@@ -50,15 +50,14 @@ class Writer {
     }
   }
   void put(std::uint32_t at, std::uint64_t number) {
-    put_last_word(messages_[at], number);
+    put_count(messages_[at], number);
     const bool signaled = number % kSignaled == 0;
     need(unsafe::post(side_.queue_pair(at), Write{elements_[at], remotes_[at], options_},
                       WrId{number}, signaled ? unsafe::Signal::completion : unsafe::Signal::none));
     if (signaled) side_.finish(side_.sends(), 1);
   }
   [[nodiscard]] bool await(std::uint32_t at, std::uint64_t number) {
-    const std::size_t last = side_.what().bytes - sizeof(std::uint64_t);
-    return side_.becomes(side_.offset_of({at, 0}) + last, number);
+    return side_.arrives({at, 0}, number);
   }
 
  private:
@@ -74,7 +73,7 @@ class Sender {
  public:
   explicit Sender(Side& side) : side_(side), options_{.inlined = side.is_inlined()} {}
   void put(std::uint32_t at, std::uint64_t number) {
-    put_last_word(side_.source({at, 0}), number);
+    put_count(side_.source({at, 0}), number);
     need(unsafe::post(side_.queue_pair(at), Send{side_.gather({at, 0}), options_}, WrId{number}));
     if (taken_) side_.post_receive(*taken_);
     taken_.reset();
@@ -84,7 +83,8 @@ class Sender {
     const auto taken = side_.next_messages(1);
     if (taken.empty()) return false;
     taken_ = taken[0];
-    if (taken_->queue_pair != at || last_word(side_.landing(*taken_)) != number) [[unlikely]]
+    if (taken_->queue_pair != at ||
+        count_in(side_.landing(*taken_)) != side_.what().count_of(number)) [[unlikely]]
       throw Failure{"WRONG DATA: a message is not the one that was expected"};
     if (number == 1) check_taken();
     return true;
@@ -99,7 +99,7 @@ class Sender {
  private:
   void check_taken() const {
     const auto all = side_.landing(*taken_);
-    side_.verify(all.first(all.size() - sizeof(std::uint64_t)), other(side_.role()),
+    side_.verify(all.first(all.size() - side_.what().count_bytes()), other(side_.role()),
                  {taken_->queue_pair, 0});
   }
   Side& side_;
@@ -176,9 +176,9 @@ void add_once(Side& side, std::uint32_t at, std::uint64_t number) {
   const auto word = need(RemoteAtomic::at(side.remote(place)));
   need(unsafe::post(side.queue_pair(at), FetchAdd{side.scatter(place), word, 1}, WrId{at}));
   side.finish(side.sends(), 1);
-  if (last_word(side.source(place)) != number - 1) [[unlikely]]
+  if (count_in(side.source(place)) != number - 1) [[unlikely]]
     throw Failure{fmt::format("WRONG DATA: atomic add number {} found {}", number,
-                              last_word(side.source(place)))};
+                              count_in(side.source(place)))};
 }
 
 }  // namespace
@@ -220,16 +220,16 @@ void verify_latency(Side& side, const std::vector<std::uint64_t>& exchanges) {
   const Role peer = other(side.role());
   for (std::uint32_t at = 0; at < side.what().queue_pairs; ++at) {
     const Place place{at, 0};
-    const std::size_t rest = side.what().bytes - sizeof(std::uint64_t);
+    const std::size_t rest = side.what().bytes - side.what().count_bytes();
     if (exchanges[at] == 0) continue;
-    // The last word of a write was checked at each exchange: it is what the other waits for.
+    // The end of a write was checked at each exchange: it is what the other waits for.
     if (side.what().verb == Verb::write) side.verify(side.landing(place).first(rest), peer, place);
     if (side.what().verb == Verb::read && side.role() == Role::client)
       side.verify(side.source(place), peer, place);
     if (side.what().verb == Verb::atomic && side.role() == Role::server &&
-        last_word(side.landing(place)) != exchanges[at])
+        count_in(side.landing(place)) != exchanges[at])
       throw Failure{fmt::format("WRONG DATA: {} atomic adds made {}", exchanges[at],
-                                last_word(side.landing(place)))};
+                                count_in(side.landing(place)))};
   }
 }
 

@@ -103,6 +103,10 @@ double Row::mib_per_s() const noexcept {
   return million_per_s() * 1e6 * static_cast<double>(what.bytes) / kMebi;
 }
 double Row::million_per_s() const noexcept {
+  const double picoseconds = outcome.volume.pace.percentile(0.5);
+  return picoseconds > 0 ? 1e6 / picoseconds : mean_million_per_s();
+}
+double Row::mean_million_per_s() const noexcept {
   if (outcome.volume.seconds <= 0) return 0;
   return static_cast<double>(outcome.volume.messages) / outcome.volume.seconds / 1e6;
 }
@@ -121,21 +125,21 @@ std::string short_size(std::uint64_t bytes) {
 }
 
 std::string table_head(const Terminal& terminal, bool has_rival) {
-  std::string line = fmt::format("{:<6} {:>5} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8}  {}",
-                                 "verb", "bytes", "min us", "median", "p90", "p99", "p99.9", "max",
-                                 "MiB/s", "M/s", "data");
+  std::string line =
+      fmt::format("{:<6} {:>5} {:>7} {:>7} {:>7} {:>7} {:>7} {:>7} {:>7} {:>6} {}", "verb", "bytes",
+                  "min us", "median", "p90", "p99", "p99.9", "max", "MiB/s", "M/s", "data");
   if (has_rival) line += fmt::format("  | perftest {:>8} {:>8} {:>8}", "median", "p99", "MiB/s");
   return terminal.paint(Style::bold, line) + '\n';
 }
 
 std::string table_line(const Terminal& terminal, const Row& row, bool has_rival) {
   const bool has = row.has_latency();
-  std::string line = fmt::format("{:<6} {:>5} {:>8}", to_string(row.what.verb),
+  std::string line = fmt::format("{:<6} {:>5} {:>7}", to_string(row.what.verb),
                                  short_size(row.what.bytes), cell(has, row.least_us()));
-  line += terminal.paint(Style::bold, fmt::format(" {:>8}", cell(has, row.microseconds(0.5))));
+  line += terminal.paint(Style::bold, fmt::format(" {:>7}", cell(has, row.microseconds(0.5))));
   for (const double each : {0.9, 0.99, 0.999})
-    line += fmt::format(" {:>8}", cell(has, row.microseconds(each)));
-  line += fmt::format(" {:>8} {:>8} {:>8}  ", cell(has, row.greatest_us()),
+    line += fmt::format(" {:>7}", cell(has, row.microseconds(each)));
+  line += fmt::format(" {:>7} {:>7} {:>6} ", cell(has, row.greatest_us()),
                       cell(row.has_volume(), row.mib_per_s()),
                       cell(row.has_volume(), row.million_per_s()));
   line += row.verified ? terminal.paint(Style::good, "ok")
@@ -164,6 +168,7 @@ nlohmann::json to_json(const Row& row) {
   if (row.has_volume())
     result["bandwidth"] = {{"mib_per_s", row.mib_per_s()},
                            {"million_per_s", row.million_per_s()},
+                           {"mean_million_per_s", row.mean_million_per_s()},
                            {"messages", row.outcome.volume.messages},
                            {"seconds", row.outcome.volume.seconds}};
   if (row.rival) {
@@ -177,6 +182,25 @@ nlohmann::json to_json(const Row& row) {
 
 std::string bars(std::span<const Row> rows, const Terminal& terminal, bool is_utf8) {
   return latency_bars(rows, terminal, is_utf8) + bandwidth_bars(rows, terminal, is_utf8);
+}
+
+std::string interruption_note(std::span<const Row> rows) {
+  constexpr double kNotable = 0.7;
+  const Row* worst = nullptr;
+  double least = kNotable;
+  for (const Row& row : rows) {
+    if (!row.has_volume()) continue;
+    const double part = row.mean_million_per_s() / row.million_per_s();
+    if (part >= least) continue;
+    least = part;
+    worst = &row;
+  }
+  if (worst == nullptr) return {};
+  return fmt::format(
+      "The stream was interrupted: over the whole time, {} made {} M/s, not {}. Other programs on "
+      "the processors do this.\n",
+      name_of(*worst), short_number(worst->mean_million_per_s()),
+      short_number(worst->million_per_s()));
 }
 
 bool speaks_utf8() noexcept {

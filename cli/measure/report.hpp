@@ -31,8 +31,11 @@ struct Row {
   [[nodiscard]] double microseconds(double fraction) const noexcept;
   [[nodiscard]] double least_us() const noexcept;
   [[nodiscard]] double greatest_us() const noexcept;
+  /// Half of the messages went at this rate or faster: see Volume::pace.
   [[nodiscard]] double mib_per_s() const noexcept;
   [[nodiscard]] double million_per_s() const noexcept;
+  /// All messages over the whole time.
+  [[nodiscard]] double mean_million_per_s() const noexcept;
 };
 
 /// Three digits that count, or all before the point: "0.0860", "12.3", "4567".
@@ -47,6 +50,9 @@ struct Row {
 /// A bar for each row: latency on a logarithmic scale, bandwidth on a linear one. Empty without
 /// figures.
 [[nodiscard]] std::string bars(std::span<const Row> rows, const Terminal& terminal, bool is_utf8);
+/// A line about the row whose mean rate is farthest below the one in the table; empty if they
+/// agree.
+[[nodiscard]] std::string interruption_note(std::span<const Row> rows);
 /// Whether the user's locale has more than ASCII.
 [[nodiscard]] bool speaks_utf8() noexcept;
 

@@ -18,7 +18,13 @@ constexpr std::uint32_t kUnsignaled = 32;     // Room for sends that wait for th
 constexpr std::uint32_t kLeastReceives = 32;  // For latency, where one is on its way at a time.
 
 std::uint32_t receives_for(const Case& each) {
-  return each.verb == Verb::send ? std::max(2 * each.depth, kLeastReceives) : 1;
+  if (each.verb != Verb::send) return 1;
+  // A multiple of the slots: receives take turns over the same number of places as the sender does.
+  // Else two messages with different data are under way to one place, and the later one is there
+  // when a slow receiver looks at the earlier.
+  const auto slots = static_cast<std::uint32_t>(each.slots());
+  const std::uint32_t least = std::max(2 * each.depth, kLeastReceives);
+  return (least + slots - 1) / slots * slots;
 }
 std::uint32_t sends_for(const Case& each) { return each.depth + kUnsignaled; }
 
@@ -43,32 +49,40 @@ ProtectionDomain domain_of(const Context& context, const Case& each) {
 std::uint64_t pattern(Role writer, Place place, std::uint64_t word) noexcept {
   const std::uint64_t seed = (std::uint64_t{place.queue_pair} << 40) |
                              (std::uint64_t{place.slot} << 8) | (writer == Role::client ? 1 : 2);
-  return (word + 1) * 0x9e37'79b9'7f4a'7c15 ^ seed * 0xbf58'476d'1ce4'e5b9;
+  // Odd, as no byte is that stood there before.
+  return ((word + 1) * 0x9e37'79b9'7f4a'7c15 ^ seed * 0xbf58'476d'1ce4'e5b9) | 1;
 }
 
 void fill(std::span<std::byte> bytes, Role writer, Place place) noexcept {
-  for (std::size_t at = 0; at + 8 <= bytes.size(); at += 8) {
+  for (std::size_t at = 0; at < bytes.size(); at += 8) {
     const std::uint64_t word = pattern(writer, place, at / 8);
-    std::memcpy(bytes.data() + at, &word, sizeof word);
+    std::memcpy(bytes.data() + at, &word, std::min(sizeof word, bytes.size() - at));
   }
 }
 
+bool has_word(std::span<const std::byte> message) { return message.size() % 8 == 0; }
+
 }  // namespace
 
-void put_last_word(std::span<std::byte> message, std::uint64_t value) noexcept {
-  std::memcpy(message.data() + message.size() - sizeof value, &value, sizeof value);
+void put_count(std::span<std::byte> message, std::uint64_t number) noexcept {
+  if (has_word(message))
+    std::memcpy(message.data() + message.size() - sizeof number, &number, sizeof number);
+  else
+    message.back() = static_cast<std::byte>(number);
 }
 
-std::uint64_t last_word(std::span<const std::byte> message) noexcept {
-  std::uint64_t value = 0;
-  std::memcpy(&value, message.data() + message.size() - sizeof value, sizeof value);
-  return value;
+std::uint64_t count_in(std::span<const std::byte> message) noexcept {
+  if (!has_word(message)) return std::to_integer<std::uint64_t>(message.back());
+  std::uint64_t number = 0;
+  std::memcpy(&number, message.data() + message.size() - sizeof number, sizeof number);
+  return number;
 }
 
 Side::Side(Role role, const Case& each, const Context& context, Control& control,
            const Manners& manners)
     : role_(role),
       case_(each),
+      slots_(each.slots()),
       control_(control),
       manners_(manners),
       watch_(control, manners.yields, manners.patience),
@@ -110,7 +124,7 @@ void Side::connect(const std::vector<std::string>& endpoints) {
   if (case_.verb != Verb::send) return;
   for (std::uint32_t number = 0; number < case_.queue_pairs; ++number)
     for (std::uint32_t each = 0; each < receive_depth_; ++each)
-      post_receive({number, static_cast<std::uint32_t>(each % case_.slots())});
+      post_receive({number, static_cast<std::uint32_t>(each % slots_)});
 }
 
 void Side::reach(const std::string& memory) {
@@ -122,14 +136,14 @@ void Side::reach(const std::string& memory) {
 void Side::begin_phase() {
   std::memset(target_.quiescent_bytes().data(), 0, target_.size());
   for (std::uint32_t number = 0; number < case_.queue_pairs; ++number)
-    for (std::uint32_t slot = 0; slot < case_.slots(); ++slot) {
+    for (std::uint32_t slot = 0; slot < slots_; ++slot) {
       const Place place{number, slot};
       const bool is_filled = role_ == Role::client && case_.verb == Verb::read;
       if (is_filled)
         std::ranges::fill(source(place), std::byte{0xee});
       else
         fill(source(place), role_, place);
-      // Whom a peer reads from has the pattern in its target, and a counter starts at 0.
+      // A peer reads the pattern from our target. The counter of atomics starts at 0.
       if (case_.verb == Verb::read) fill(landing(place), role_, place);
     }
 }
@@ -209,10 +223,17 @@ std::size_t Side::sleep_for(std::span<Completion> room) {
   }
 }
 
-bool Side::becomes(std::size_t offset, std::uint64_t value) {
+bool Side::arrives(Place place, std::uint64_t number) {
+  const std::size_t end = offset_of(place) + case_.bytes;
   watch_.begin();
-  while (target_.load_acquire<std::uint64_t>(offset) != value)
-    if (!watch_.go_on()) return false;
+  if (case_.count_bytes() == 1) {
+    const auto count = static_cast<std::uint8_t>(number);
+    while (target_.load_acquire<std::uint8_t>(end - 1) != count)
+      if (!watch_.go_on()) return false;
+  } else {
+    while (target_.load_acquire<std::uint64_t>(end - sizeof number) != number)
+      if (!watch_.go_on()) return false;
+  }
   return true;
 }
 
@@ -223,14 +244,13 @@ void Side::complain() {
 }
 
 void Side::verify(std::span<const std::byte> bytes, Role writer, Place place) const {
-  for (std::size_t at = 0; at + 8 <= bytes.size(); at += 8) {
-    std::uint64_t word = 0;
-    std::memcpy(&word, bytes.data() + at, sizeof word);
-    if (word != pattern(writer, place, at / 8)) [[unlikely]]
+  for (std::size_t at = 0; at < bytes.size(); at += 8) {
+    const std::uint64_t word = pattern(writer, place, at / 8);
+    const std::size_t size = std::min(sizeof word, bytes.size() - at);
+    if (std::memcmp(bytes.data() + at, &word, size) != 0) [[unlikely]]
       throw Failure{
-          fmt::format("WRONG DATA: bytes {} to {} of a {} of {} bytes are not what was "
-                      "sent",
-                      at, at + 7, to_string(case_.verb), case_.bytes)};
+          fmt::format("WRONG DATA: bytes {} to {} of a {} of {} bytes are not what was sent", at,
+                      at + size - 1, to_string(case_.verb), case_.bytes)};
   }
 }
 

@@ -63,6 +63,7 @@ class Side {
 
   [[nodiscard]] Role role() const noexcept { return role_; }
   [[nodiscard]] const Case& what() const noexcept { return case_; }
+  [[nodiscard]] std::uint64_t slots() const noexcept { return slots_; }  ///< See Case::slots().
   [[nodiscard]] bool is_inlined() const noexcept { return inlined_; }
   [[nodiscard]] QueuePair& queue_pair(std::uint32_t number) { return queue_pairs_[number]; }
   [[nodiscard]] CompletionQueue& sends() noexcept { return sends_; }
@@ -74,7 +75,7 @@ class Side {
   [[nodiscard]] std::uint32_t receive_depth() const noexcept { return receive_depth_; }
 
   [[nodiscard]] std::size_t offset_of(Place place) const noexcept {
-    return (place.queue_pair * case_.slots() + place.slot) * case_.bytes;
+    return (place.queue_pair * slots_ + place.slot) * case_.pitch();
   }
   [[nodiscard]] std::span<std::byte> source(Place place);  ///< The message that is sent from there.
   [[nodiscard]] std::span<std::byte> landing(Place place);  ///< The message that has come there.
@@ -97,12 +98,13 @@ class Side {
   /// The next messages, at least one; none if the peer has said something on the control connection
   /// instead. The places are those of this object, until the next call.
   [[nodiscard]] std::span<const Place> next_messages(std::size_t most = kMostTaken);
-  /// Whether the word at `offset` of our target becomes `value` before the peer says something.
-  [[nodiscard]] bool becomes(std::size_t offset, std::uint64_t value);
+  /// Whether message `number` arrives there before the peer says something.
+  [[nodiscard]] bool arrives(Place place, std::uint64_t number);
   /// For the client, whose peer says nothing in the middle of a measurement unless it failed.
   [[noreturn]] void complain();
 
-  /// Throws Failure unless the bytes are the pattern of `writer` for this place.
+  /// Throws Failure unless the bytes, from the start of a message on, are the pattern of `writer`
+  /// for this place.
   void verify(std::span<const std::byte> bytes, Role writer, Place place) const;
 
  private:
@@ -116,6 +118,7 @@ class Side {
 
   Role role_;
   Case case_;
+  std::uint64_t slots_;
   Control& control_;
   Manners manners_;
   Watch watch_;
@@ -132,8 +135,8 @@ class Side {
   std::array<Place, kMostTaken> taken_{};
 };
 
-/// The last word of a message, which counts.
-void put_last_word(std::span<std::byte> message, std::uint64_t value) noexcept;
-[[nodiscard]] std::uint64_t last_word(std::span<const std::byte> message) noexcept;
+/// The end of a message, which counts: see Case::count_bytes().
+void put_count(std::span<std::byte> message, std::uint64_t number) noexcept;
+[[nodiscard]] std::uint64_t count_in(std::span<const std::byte> message) noexcept;
 
 }  // namespace verbatim::cli

@@ -15,6 +15,10 @@ namespace verbatim::cli {
 struct Volume {
   std::uint64_t messages = 0;
   double seconds = 0;
+  /// Picoseconds for a message, in short slices of the time: each message counts once. Its median
+  /// is the rate while both ends ran, even if other programs often took a processor from one of
+  /// them.
+  Histogram pace{};
 };
 
 /// The client's part. Gives the messages of each queue pair, warm-up included.

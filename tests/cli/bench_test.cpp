@@ -10,7 +10,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <fstream>
@@ -18,7 +17,8 @@
 #include <string>
 #include <vector>
 
-#include "support/command.hpp"
+#include "support/pty.hpp"
+#include "verbatim_program.hpp"
 
 namespace verbatim::test {
 namespace {
@@ -29,15 +29,8 @@ using testing::IsEmpty;
 using testing::Not;
 using testing::StartsWith;
 
-const std::vector<std::string> kSoft = {"VERBATIM_DEVICE=soft0"};
-
-std::vector<std::string> bench_words(std::vector<std::string> words) {
-  words.insert(words.begin(), {VERBATIM_PROGRAM, "bench"});
-  return words;
-}
-Command::Outcome bench(std::vector<std::string> words) {
-  return run_command(bench_words(std::move(words)), kSoft);
-}
+const SoftSubcommand bench{"bench"};
+const std::vector<std::string> kSoft = SoftSubcommand::variables();
 
 TEST(Bench, MeasuresAndChecksEveryVerb) {
   const auto outcome = bench({"--verb", "all", "-s", "8,4K", "-n", "300", "--json"});
@@ -52,6 +45,20 @@ TEST(Bench, MeasuresAndChecksEveryVerb) {
     EXPECT_LE(each["latency_us"]["p50"], each["latency_us"]["max"]) << each;
     EXPECT_GE(each["bandwidth"]["messages"], 300u) << each;
   }
+}
+
+TEST(Bench, ChecksMessagesOfAnySize) {
+  const auto outcome =
+      bench({"--verb", "send,write,read", "-s", "1,2,7,9,100,4097", "-n", "600", "--json"});
+  ASSERT_EQ(outcome.status, 0) << outcome.errors;
+  const json document = json::parse(outcome.output);
+  ASSERT_EQ(document["results"].size(), 18u);
+  for (const json& each : document["results"]) EXPECT_EQ(each["verified"], true) << each;
+}
+
+TEST(Bench, SaysWhichSizesThereAre) {
+  for (const char* const size : {"0", "65M"})
+    EXPECT_THAT(bench({"-s", size}).errors, HasSubstr("is not a size from 1 to 64M bytes")) << size;
 }
 
 TEST(Bench, TakesManyQueuePairsBatchesAndInlineMessages) {
@@ -89,7 +96,7 @@ TEST(Bench, MeasuresOneFigureOnly) {
 
 TEST(Bench, OnOneProcessorTheEndsTakeTurns) {
   std::vector<std::string> words = {"taskset", "-c", "0"};
-  for (auto& each : bench_words({"--verb", "all", "-s", "8", "-n", "200", "--json"}))
+  for (auto& each : bench.words({"--verb", "all", "-s", "8", "-n", "200", "--json"}))
     words.push_back(each);
   const auto outcome = run_command(words, kSoft);
   ASSERT_EQ(outcome.status, 0) << outcome.errors;
@@ -98,19 +105,14 @@ TEST(Bench, OnOneProcessorTheEndsTakeTurns) {
 
 class BenchMistakes : public testing::TestWithParam<std::vector<std::string>> {};
 TEST_P(BenchMistakes, AreOneLineAndStatus2) {
-  const auto outcome = bench(GetParam());
-  EXPECT_EQ(outcome.status, 2) << outcome.output;
-  EXPECT_THAT(outcome.output, IsEmpty());
-  EXPECT_EQ(std::ranges::count(outcome.errors, '\n'), 1) << outcome.errors;
-  EXPECT_THAT(outcome.errors, HasSubstr("verbatim bench"));
-  EXPECT_THAT(outcome.errors, HasSubstr("--help"));
+  expect_mistake(bench(GetParam()), "verbatim bench --help");
 }
 INSTANTIATE_TEST_SUITE_P(
     CommandLine, BenchMistakes,
     testing::Values(
-        std::vector<std::string>{"--sizes", "7"}, std::vector<std::string>{"-s", "x"},
-        std::vector<std::string>{"--verb", "fly"}, std::vector<std::string>{"-n", "0"},
-        std::vector<std::string>{"-n", "5", "--duration", "1"},
+        std::vector<std::string>{"--sizes", "0"}, std::vector<std::string>{"-s", "65M"},
+        std::vector<std::string>{"-s", "x"}, std::vector<std::string>{"--verb", "fly"},
+        std::vector<std::string>{"-n", "0"}, std::vector<std::string>{"-n", "5", "--duration", "1"},
         std::vector<std::string>{"--depth", "0"}, std::vector<std::string>{"--batch", "65"},
         std::vector<std::string>{"-q", "65"}, std::vector<std::string>{"--only", "rate"},
         std::vector<std::string>{"host", "--listen"}, std::vector<std::string>{"--once"},
@@ -146,25 +148,18 @@ TEST(Bench, SaysThatPerftestIsNotThere) {
   auto variables = kSoft;
   variables.emplace_back("PATH=/nowhere");
   const auto outcome =
-      run_command(bench_words({"-s", "8", "-n", "10", "--against", "perftest"}), variables);
+      run_command(bench.words({"-s", "8", "-n", "10", "--against", "perftest"}), variables);
   EXPECT_EQ(outcome.status, 1);
   EXPECT_THAT(outcome.errors, HasSubstr("perftest"));
 }
 
-/// An end that listens on a port of the system's choice.
-struct Listening {
-  explicit Listening(std::vector<std::string> more = {}) : command(words(std::move(more)), kSoft) {
-    EXPECT_TRUE(command.prints("listening"));
-    address = json::parse(command.output())["listening"].get<std::string>();
+struct Listening : ListeningEnd {
+  explicit Listening(std::vector<std::string> more = {})
+      : ListeningEnd(bench, with_timeout(std::move(more))) {}
+  static std::vector<std::string> with_timeout(std::vector<std::string> more) {
+    more.insert(more.end(), {"--timeout", "5"});
+    return more;
   }
-  static std::vector<std::string> words(std::vector<std::string> more) {
-    auto all = bench_words({"--listen", "--port", "0", "--json", "--timeout", "5"});
-    all.insert(all.end(), more.begin(), more.end());
-    return all;
-  }
-  [[nodiscard]] int port() const { return std::stoi(address.substr(address.rfind(':') + 1)); }
-  Command command;
-  std::string address;
 };
 
 /// Connects, sends, and waits for the other side's end. What it answered.
@@ -187,11 +182,7 @@ std::string as_stranger(int port, const std::string& bytes) {
   return answer;
 }
 
-std::string record(const json& object) {
-  const std::string text = object.dump();
-  const std::uint32_t size = htonl(static_cast<std::uint32_t>(text.size()));
-  return std::string{reinterpret_cast<const char*>(&size), sizeof size} + text;
-}
+std::string record(const json& object) { return object.dump() + "\n"; }
 const json kHello = {{"verbatim", "measure"}, {"version", 1}, {"device", "soft0"}};
 
 TEST(BenchListen, ServesOneClientAfterTheOther) {
@@ -238,7 +229,7 @@ TEST(BenchListen, DropsStrangersAndServesOn) {
 TEST(BenchListen, SurvivesAClientThatIsKilled) {
   Listening server;
   {
-    Command client{bench_words({server.address, "-s", "8", "--duration", "50"}), kSoft};
+    Command client{bench.words({server.address, "-s", "8", "--duration", "50"}), kSoft};
     EXPECT_TRUE(client.prints("median"));
     client.signal(SIGKILL);
     static_cast<void>(client.finish());
@@ -253,7 +244,7 @@ TEST(BenchClient, SaysThatNobodyListens) {
 }
 
 TEST(BenchClient, KeepsWhatItHasAtCtrlC) {
-  Command command{bench_words({"-s", "8-1M", "--duration", "1", "--only", "latency"}), kSoft};
+  Command command{bench.words({"-s", "8-1M", "--duration", "1", "--only", "latency"}), kSoft};
   ASSERT_TRUE(command.prints("ok"));  // The first of 18 sizes is there.
   command.signal(SIGINT);
   const auto outcome = command.finish();
@@ -261,6 +252,16 @@ TEST(BenchClient, KeepsWhatItHasAtCtrlC) {
   EXPECT_THAT(outcome.output, HasSubstr("write      8"));
   EXPECT_THAT(outcome.output, HasSubstr("latency in us"));
   EXPECT_THAT(outcome.output, Not(HasSubstr("1M")));
+}
+
+TEST(BenchClient, EndsACountedStreamAtCtrlC) {
+  PseudoTerminal terminal{
+      bench.words({"--verb", "send", "-s", "8", "-n", "1000000000000", "--only", "bandwidth"}),
+      kSoft,
+      {}};
+  ASSERT_TRUE(terminal.shows("send 8 bandwidth"));  // The progress of the stream.
+  terminal.press("\x03");
+  EXPECT_EQ(terminal.finish(), 130);
 }
 
 }  // namespace

@@ -7,23 +7,15 @@
 #include <cerrno>
 
 #include "checks.hpp"
+#include "finding_matcher.hpp"
 #include "support/fake_root.hpp"
 
 namespace verbatim::cli {
 namespace {
 
-using testing::AllOf;
 using testing::ElementsAre;
-using testing::Field;
 using testing::HasSubstr;
 using testing::IsEmpty;
-
-auto found(Severity severity, const std::string& value, const std::string& fix) {
-  return AllOf(Field("severity", &Finding::severity, severity),
-               Field("value", &Finding::value, HasSubstr(value)),
-               Field("fix", &Finding::fix,
-                     fix.empty() ? testing::Matcher<std::string>(IsEmpty()) : HasSubstr(fix)));
-}
 
 GidReport gid(GidType type, std::uint8_t first_byte, const char* interface = "eth7") {
   GidReport report{.entry = {.type = type}, .interface = interface};
@@ -141,6 +133,20 @@ TEST_F(DeviceChecksTest, ThePortsInterfaceIsFoundWithoutAddresses) {
   EXPECT_THAT(check_ports(snapshot)[0].fix, HasSubstr("ip link set eth2 up"));
   root.write("sys/class/infiniband/mlx5_0/ports/1/gid_attrs/ndevs/0", "eth3\n");
   EXPECT_THAT(check_ports(snapshot)[0].fix, HasSubstr("ip link set eth3 up"));
+}
+
+TEST_F(DeviceChecksTest, AnInterfaceThatIsDownIsTheCause) {
+  adapter_port().state = PortState::down;
+  root.write("sys/class/net/eth7/flags", "0x1002\n");
+  EXPECT_THAT(check_ports(with("soft0"))[0].why, HasSubstr("its network interface eth7 is down"));
+  EXPECT_THAT(check_ports(snapshot)[0].fix, HasSubstr("ip link set eth7 up"));
+  root.write("sys/class/net/eth7/flags", "0x1003\n");
+  EXPECT_THAT(check_ports(snapshot)[0].why, HasSubstr("eth7 is up, so there is no cable"));
+  EXPECT_EQ(check_ports(snapshot)[0].fix, "");
+  for (const char* odd : {"", "0x", "up", "1003"}) {
+    root.write("sys/class/net/eth7/flags", odd);
+    EXPECT_THAT(check_ports(snapshot)[0].why, HasSubstr("or the network interface is down")) << odd;
+  }
 }
 
 TEST_F(DeviceChecksTest, APortWithoutSubnetManagerIsNamed) {

@@ -9,15 +9,14 @@
 
 #include <filesystem>
 
+#include "finding_matcher.hpp"
 #include "support/fake_root.hpp"
 
 namespace verbatim::cli {
 namespace {
 
-using testing::AllOf;
 using testing::ElementsAre;
 using testing::Field;
-using testing::HasSubstr;
 using testing::IsEmpty;
 
 class ChecksTest : public testing::Test {
@@ -38,13 +37,6 @@ class ChecksTest : public testing::Test {
   test::FakeRoot root;
   Snapshot snapshot;
 };
-
-auto found(Severity severity, const std::string& value, const std::string& fix) {
-  return AllOf(Field("severity", &Finding::severity, severity),
-               Field("value", &Finding::value, HasSubstr(value)),
-               Field("fix", &Finding::fix,
-                     fix.empty() ? testing::Matcher<std::string>(IsEmpty()) : HasSubstr(fix)));
-}
 
 // ---- Limits -------------------------------------------------------------------------------------
 
@@ -304,13 +296,15 @@ TEST_F(ChecksTest, AFullFileSystemElsewhereIsLeft) {
 }
 
 TEST_F(ChecksTest, WhatTheDeadLeftIsNoted) {
-  snapshot.soft_use = {.living = 1, .dead = 0, .dead_bytes = 0};
+  const soft::InspectedProcess living{.is_alive = true, .file_bytes = 1 << 30};
+  const soft::InspectedProcess dead{.is_alive = false, .file_bytes = 3 << 20};
+  snapshot.soft_processes = {living};
   EXPECT_THAT(check_soft_leftovers(snapshot),
               ElementsAre(found(Severity::ok, "1 process uses it", "")));
-  snapshot.soft_use = {.living = 2, .dead = 3, .dead_bytes = 5 << 20};
-  EXPECT_THAT(
-      check_soft_leftovers(snapshot),
-      ElementsAre(found(Severity::note, "3 that were killed left 5 MiB", "verbatim devices")));
+  snapshot.soft_processes = {dead, living, dead, living, dead};
+  EXPECT_THAT(check_soft_leftovers(snapshot),
+              ElementsAre(found(Severity::note, "2 processes use it; 3 that were killed left 9 MiB",
+                                "verbatim devices")));
 }
 
 TEST_F(ChecksTest, PtracePolicyMakesItSlower) {

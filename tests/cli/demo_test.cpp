@@ -17,9 +17,11 @@ using testing::HasSubstr;
 TEST(Demo, ShowsDeviceDataFiguresAndWhatToTryNext) {
   const auto outcome = run_command({VERBATIM_PROGRAM, "demo", "--device", "soft0"});
   ASSERT_EQ(outcome.status, 0) << outcome.errors;
-  for (const char* const part :
-       {"device: soft0, the software device of this library (you named it)", "the data is right",
-        "median", "p99", "write     1M", "latency in us", "bench --verb all", "preload --"})
+  for (const char* const part : {"device: soft0, software device built into Verbatim: this user, "
+                                 "this machine (the command line "
+                                 "names it)",
+                                 "the data is right", "median", "p99", "write     1M",
+                                 "latency in us", "bench --verb all", "preload --"})
     EXPECT_THAT(outcome.output, HasSubstr(part));
 }
 

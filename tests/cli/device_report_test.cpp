@@ -55,11 +55,14 @@ TEST(DeviceReport, TheSoftwareDeviceSaysThatItIsAlone) {
 }
 
 TEST(DeviceReport, ANamedDeviceIsTakenWhateverItsPortsSay) {
-  const DevicesReport report{.devices = {device("mlx5_0"), device("mlx5_1", PortState::down)},
-                             .named = "mlx5_1",
-                             .taken = "mlx5_1"};
+  DevicesReport report{.devices = {device("mlx5_0"), device("mlx5_1", PortState::down)},
+                       .named = "mlx5_1",
+                       .taken = "mlx5_1"};
   EXPECT_EQ(why(report, report.devices[0]), "VERBATIM_DEVICE names mlx5_1");
   EXPECT_EQ(why(report, report.devices[1]), "VERBATIM_DEVICE names it");
+  report.asked_for = report.taken;
+  EXPECT_EQ(why(report, report.devices[0]), "the command line names mlx5_1");
+  EXPECT_EQ(why(report, report.devices[1]), "the command line names it");
 }
 
 TEST(DeviceReport, ASecondPortCountsToo) {

@@ -9,10 +9,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstdlib>
 #include <fstream>
 
-#include "soft/shared/directory.hpp"
 #include "support/fake_root.hpp"
 #include "verbatim_program.hpp"
 
@@ -123,7 +123,7 @@ TEST_F(DoctorTest, NamesAFullFileSystem) {
 
 TEST_F(DoctorTest, NamesATinyMemlock) {
   set_mode(0700);
-  // Who may lock without a limit has none: the program runs without that right.
+  // A privileged user has no limit, so the program runs without that privilege.
   const std::string command =
       "ulimit -l 64; exec setpriv --bounding-set -ipc_lock --inh-caps "
       "-ipc_lock " VERBATIM_PROGRAM " doctor --json";
@@ -147,18 +147,15 @@ TEST_F(DoctorTest, NamesAWrongSetting) {
 
 TEST_F(DoctorTest, SeesWhatAKilledProgramLeft) {
   set_mode(0700);
-  setenv("VERBATIM_SOFT_DIR", directory().c_str(), 1);
-  const auto opened = engine::Directory::open();
-  unsetenv("VERBATIM_SOFT_DIR");
-  ASSERT_TRUE(opened);
-  const auto claimed = opened->claim();
-  ASSERT_TRUE(claimed);
-  ASSERT_EQ(posix_fallocate(claimed->fd, 0, 100 << 10), 0);
-  close(claimed->fd);  // As the kernel does for a process that is killed.
+  Command program{{VERBATIM_PROGRAM, "ping", "--listen", "--port", "0", "--device", "soft0"},
+                  {variable()}};
+  ASSERT_TRUE(program.prints("listening"));
+  program.signal(SIGKILL);
+  static_cast<void>(program.finish());
   const auto outcome = examine({variable()});
   EXPECT_EQ(outcome.status, 0) << outcome.output;
   EXPECT_THAT(finding(outcome, "soft.leftovers")["value"].get<std::string>(),
-              HasSubstr("1 that was killed left 100 KiB"));
+              HasSubstr("0 processes use it; 1 that was killed left "));
   EXPECT_TRUE(std::filesystem::is_empty(directory()));  // As the finding says: looking removes it.
 }
 

@@ -1,18 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: what two doctors say to each other is judged, whoever says it.
+// Goal: a doctor checks everything that the other one says.
 // Method: greetings made by hand, and one end of a socket pair.
 #include "reach.hpp"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <string_view>
+#include <thread>
 
-#include "line_stream.hpp"
 #include "verbatim/channel/detail/file_descriptor.hpp"
+#include "verbatim/soft/inspect.hpp"
 #include "with_port.hpp"
 
 namespace verbatim::cli {
@@ -101,6 +104,46 @@ TEST(Reach, APortIsAddedWhereThereIsNone) {
   EXPECT_EQ(with_port("[::1]:99", kDoctorPort), "[::1]:99");
 }
 
+/// How many queue pairs on the software device this process has.
+std::size_t own_queue_pairs() {
+  const auto all = soft::inspect();
+  if (!all) return 0;
+  const auto own = std::ranges::find(all->processes, getpid(), &soft::InspectedProcess::pid);
+  return own == all->processes.end() ? 0 : own->queue_pairs.size();
+}
+
+TEST(Reach, TheServersQueuePairLivesUntilTheClientIsDone) {
+  const detail::FileDescriptor listener{socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  auto* const where = reinterpret_cast<sockaddr*>(&address);
+  ASSERT_EQ(bind(listener.get(), where, size), 0);
+  ASSERT_EQ(listen(listener.get(), 1), 0);
+  ASSERT_EQ(getsockname(listener.get(), where, &size), 0);
+  const std::vector<Candidate> candidates{{.device = "soft0", .port = 1, .gid_index = 0}};
+  const ReachOptions options{.pair_timeout = 5s, .connect_timeout = 5s};
+  unsigned served = 0;
+  std::jthread server{[&] {
+    auto client = detail::PrivateDescriptor::opened_by(
+        [&] { return accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK); });
+    const auto outcome = serve(std::move(client), candidates, options);
+    if (outcome) served = outcome->worked;
+  }};
+  std::vector<std::size_t> alive;
+  const auto peer = "127.0.0.1:" + std::to_string(ntohs(address.sin_port));
+  reach(peer, candidates, options, [&](const Finding& finding) {
+    EXPECT_EQ(finding.severity, Severity::ok) << finding.value << finding.why;
+    alive.push_back(own_queue_pairs());
+  });
+  server.join();
+  EXPECT_EQ(served, 1u);
+  ASSERT_EQ(alive.size(), 2u);  // The pair, and the sum.
+  EXPECT_EQ(alive[0], 1u);      // The client's is gone, the server's is not.
+  EXPECT_EQ(own_queue_pairs(), 0u);
+}
+
 /// Our end of a connection; the other is a server's or a reader's.
 class StrangerTest : public testing::Test {
  protected:
@@ -154,33 +197,6 @@ TEST_F(StrangerTest, WhoWantsNothingIsServed) {
   const auto served = serve(std::move(theirs), {}, options);
   ASSERT_TRUE(served);
   EXPECT_EQ(served->tested, 0u);
-}
-
-TEST_F(StrangerTest, ALineHasABound) {
-  LineStream stream{std::move(theirs)};
-  const std::string much(4096, 'x');
-  Result<json> read = std::unexpected(Error{.code = Errc::timed_out});
-  for (std::size_t sent = 0; sent <= LineStream::kMaxLineBytes; sent += much.size()) {
-    say(much);
-    read = stream.read(LineStream::Clock::now());
-    if (code_of(read) != Errc::timed_out) break;
-  }
-  EXPECT_EQ(code_of(read), Errc::limit_exceeded);
-}
-
-TEST_F(StrangerTest, LinesComeOneAfterTheOther) {
-  LineStream stream{std::move(theirs)};
-  say("{\"a\":1}\n{\"a\":2}\n[3]\n");
-  const auto soon = LineStream::Clock::now() + 5s;
-  EXPECT_EQ(stream.read(soon).value()["a"], 1);
-  EXPECT_EQ(stream.read(soon).value()["a"], 2);
-  EXPECT_EQ(code_of(stream.read(soon)), Errc::malformed);
-  ASSERT_TRUE(stream.write({{"b", 1}}, soon));
-  char answer[16] = "";
-  EXPECT_EQ(::read(ours.get(), answer, sizeof answer - 1), 8);
-  EXPECT_STREQ(answer, "{\"b\":1}\n");
-  hang_up();
-  EXPECT_EQ(code_of(stream.read(soon)), Errc::closed);
 }
 
 }  // namespace
