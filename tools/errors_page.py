@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""manual/errors.md: every error code and every status, from the table that explain() speaks from.
+"""manual/errors.md: every error code and every status, from the table that explain() uses.
 
-    tools/errors_page.py VERBATIM            exit status 1 if the page says something else
+    tools/errors_page.py VERBATIM            exit status 1 if the page differs
     tools/errors_page.py VERBATIM --write    writes it
 
 VERBATIM is the program, build/release/bin/verbatim; `verbatim explain --all --json` is the table.
@@ -21,7 +21,7 @@ causes it (the likeliest first), and what to do. `verbatim explain retry_exceede
 in a terminal. In a program, `explain(error)` says more: it also looks at the error's other fields
 and at the machine.
 
-This page is made from the library's own table (`tools/errors_page.py`); do not edit it by hand.
+`tools/errors_page.py` makes this page from the library's own table; do not edit it by hand.
 
 | you have | look at |
 |---|---|
@@ -31,9 +31,9 @@ This page is made from the library's own table (`tools/errors_page.py`); do not 
 """
 KINDS = [
     ("code", "Codes", "One for each decision that a caller can make."),
-    ("status", "Statuses of work", "How the device says that a work request ended. The values are"
-     " the verbs' own (`ibv_wc_status`). One request that fails ends its queue pair: those behind"
-     " it are `flushed`, so look at the first."),
+    ("status", "Statuses of work", "The device reports how a work request ended. The values are"
+     " those of the verbs (`ibv_wc_status`). A request that fails ends its queue pair, and all"
+     " later requests are `flushed`, so look at the first failure."),
 ]
 
 
@@ -44,28 +44,37 @@ def table(program):
 
 
 def sentence(text):
-    """With a capital, unless it begins with a name, and a full stop."""
+    """With a capital letter, unless it begins with a name, and with a full stop."""
     text = text if text.startswith(("`", "/")) else text[:1].upper() + text[1:]
     return text if text.endswith((".", "!")) else text + "."
 
 
-def escaped(text):
-    """Angle brackets would be taken for HTML, outside of code."""
-    return "".join(part if part.startswith("`") else part.replace("<", "&lt;")
+def outside_code(text, change):
+    return "".join(part if part.startswith("`") else change(part)
                    for part in re.split(r"(`[^`]*`)", text))
+
+
+def prose(text):
+    """A sentence whose calls are code, and whose angle brackets are not taken for HTML."""
+    text = outside_code(text, lambda part: re.sub(r"\b[\w:]+\(\)", r"`\g<0>`", part))
+    return outside_code(sentence(text), escaped)
+
+
+def escaped(text):
+    return text.replace("<", "&lt;")
 
 
 def entry(each):
     lines = [f"### {each['code']}\n"]
     known = f"“{each['name']}”, value {each['value']}"
     also = f", `{each['alias']}`" if each["alias"] else ""
-    lines.append(f"*{escaped(known)}*{also}\n\n{escaped(sentence(each['meaning']))}\n")
-    causes = [f"{number}. {escaped(sentence(cause))}\n"
+    lines.append(f"*{escaped(known)}*{also}\n\n{prose(each['meaning'])}\n")
+    causes = [f"{number}. {prose(cause)}\n"
               for number, cause in enumerate(each["causes"], 1)]
     if causes:
         lines.append("Likely causes:\n\n" + "".join(causes))
     if each["remedy"]:
-        lines.append(f"**What to do:** {escaped(sentence(each['remedy']))}\n")
+        lines.append(f"**What to do:** {prose(each['remedy'])}\n")
     return "\n".join(lines)
 
 
@@ -81,9 +90,10 @@ def page(entries):
         parts.append(f"## {title}\n\n{about}\n")
         parts += [entry(each) for each in entries if each["kind"] == kind]
     rows = [errno_row(each) for each in entries if each["kind"] == "errno"]
-    parts.append("## errno\n\nWhich code the library makes of an errno, where it knows nothing"
-                 " better. `verbatim explain --in ibv_reg_mr ENOMEM` also looks at the machine.\n\n"
-                 "| errno | value on Linux | text | code |\n|---|---|---|---|\n" + "".join(rows))
+    parts.append("## errno\n\nThe code that the library reports for an errno, unless it knows a"
+                 " better one. `verbatim explain --in ibv_reg_mr ENOMEM` also looks at the machine."
+                 "\n\n| errno | value on Linux | text | code |\n|---|---|---|---|\n"
+                 + "".join(rows))
     return "\n".join(parts)
 
 

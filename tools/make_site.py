@@ -12,6 +12,7 @@ import re
 import shutil
 import subprocess
 import sys
+from html import escape, unescape
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -19,12 +20,13 @@ PAGES = Path("build/site_pages")
 SITE = Path("build/site")
 TOP_PAGES = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md",
              "CHANGELOG.md": "changelog.md"}
+LONG_NAME = 40  # columns of code that fit on a line of a phone
 PICTURES = {".svg", ".png"}
 LANGUAGES = {".cpp": "cpp", ".hpp": "cpp", ".h": "c", ".c": "c", ".py": "python", ".sh": "bash",
              ".cmake": "cmake", ".yml": "yaml", ".json": "json"}
 
-# The order of the pages. One that is not written yet is passed over; one that no line names is an
-# error: nobody would find it. A folder stands for all of its pages, index.md first.
+# The order of the pages. An entry without a page is skipped. A page that no entry names is an
+# error, because readers would not find it.
 NAV = [
     ("Home", "index.md"),
     ("Start", [
@@ -48,7 +50,15 @@ NAV = [
         ("The program verbatim", "guide/tool.md"),
         ("Measuring", "guide/measuring.md"),
     ]),
-    ("Cookbook", "cookbook/"),
+    ("Cookbook", [
+        ("Bugs by symptom", "cookbook/index.md"),
+        ("Memory", "cookbook/memory.md"),
+        ("Queues and requests", "cookbook/queues.md"),
+        ("Connecting and ending", "cookbook/connection.md"),
+        ("Completions and events", "cookbook/completions.md"),
+        ("Order and atomics", "cookbook/ordering.md"),
+        ("Threads, processes and limits", "cookbook/processes.md"),
+    ]),
     ("Coming from", [
         ("Raw verbs", "coming_from/raw_verbs.md"),
         ("ibverbs-rs", "coming_from/ibverbs_rs.md"),
@@ -72,9 +82,10 @@ NAV = [
 ]
 REFERENCE = """# Reference of the headers
 
-Every public header, class and function, made from the comments of the headers:
-[open the reference](api/index.html). It has a search of its own.
+[The reference](api/index.html) lists every public header, class and function. Doxygen makes it
+from the comments in the headers. It has its own search, and its menu leads back to this manual.
 """
+CONTRACT = "<p>The header's page says who owns what, and which threads may call.</p>"
 
 
 class Problem(Exception):
@@ -82,17 +93,17 @@ class Problem(Exception):
 
 
 def pages():
-    """{path in the site: path in the repository} of all pages that somebody wrote."""
+    """{path in the site: path in the repository} of all hand-written pages."""
     docs = {str(path.relative_to("manual")): path for path in sorted(Path("manual").rglob("*.md"))}
     return docs | {name: Path(path) for path, name in TOP_PAGES.items()
                    if name not in docs and path != "README.md"}
 
 
 class Stage:
-    """Copies pages, and what they link to."""
+    """Copies pages, and the files that they link to."""
 
     def __init__(self):
-        self.sources = set()  # files and folders outside of manual/ that a page names
+        self.sources = set()  # files and folders outside manual/ that a page names
         self.pages = pages()
         self.place = {path: name for name, path in self.pages.items()}
 
@@ -104,7 +115,7 @@ class Stage:
         self.write(name, text)
 
     def target(self, name, path, link):
-        """Where a link of a page leads to in the site."""
+        """The target in the site of a link in a page."""
         if re.match(r"[a-z]+:|#", link):
             return link
         file, hash_, anchor = link.partition("#")
@@ -161,9 +172,9 @@ class Stage:
 
 
 def outside_code(text, change):
-    """Applies a change to what stands outside of code blocks and code spans."""
+    """Applies a change to the text outside code blocks and code spans."""
     parts = re.split(r"(^```.*?^```$|`[^`\n]+`)", text, flags=re.S | re.M)
-    # A link's own text may be a code span, so a span is put back before links are looked for.
+    # The text of a link may be a code span, so spans are restored before links are searched.
     blocks, joined = [], ""
     for part in parts:
         if part.startswith("```"):
@@ -178,31 +189,13 @@ def source_page(path):
     return Path("source", path, "index.md") if path.is_dir() else Path("source", f"{path}.md")
 
 
-def title_of(name):
-    text = (PAGES / name).read_text()
-    found = re.search(r"^# +(.*)$", text, re.M)
-    return found[1].replace("`", "") if found else name
-
-
-def short(title, section):
-    """The title of a page in its section: "Cookbook: memory" is "Memory" there."""
-    title = title.removeprefix(f"{section}: ")
-    return title[:1].upper() + title[1:]
-
-
 def nav_of(entries, named):
-    """MkDocs' nav of those entries that are there; adds them to `named`."""
+    """MkDocs' nav for those entries that exist; adds them to `named`."""
     nav = []
     for title, what in entries:
         if isinstance(what, list):
             if inside := nav_of(what, named):
                 nav.append({title: inside})
-        elif what.endswith("/"):
-            names = [str(path.relative_to(PAGES)) for path in sorted((PAGES / what).glob("*.md"))]
-            names.sort(key=lambda name: not name.endswith("/index.md"))
-            named.update(names)
-            if names:
-                nav.append({title: [{short(title_of(name), title): name} for name in names]})
         elif (PAGES / what).exists():
             named.add(what)
             nav.append({title: what})
@@ -216,7 +209,8 @@ def configuration(sources):
     if lost := sorted(written - named):
         raise Problem(f"tools/make_site.py: NAV does not name {', '.join(lost)}")
     return {"INHERIT": str(ROOT / "tools/site_parts/mkdocs.yml"), "nav": nav,
-            "docs_dir": str(ROOT / PAGES), "site_dir": str(ROOT / SITE)}
+            "docs_dir": str(ROOT / PAGES), "site_dir": str(ROOT / SITE),
+            "theme": {"custom_dir": str(ROOT / "tools/site_parts/theme")}}
 
 
 def run(command, **options):
@@ -226,21 +220,58 @@ def run(command, **options):
         raise Problem(f"{done.stdout.strip()}\n{command[0]}: exit status {done.returncode}")
 
 
+def layout_of_reference(path):
+    """Doxygen's own layout, with a way back to the manual in its menu."""
+    run(["doxygen", "-l", path])
+    first = '<tab type="mainpage"'
+    path.write_text(path.read_text().replace(
+        first, f'<tab type="user" url="../index.html" title="Manual"/>\n    {first}', 1))
+
+
 def mend_reference(folder):
-    """Doxygen's summary of a class links to nested classes also where all of them are private."""
-    link = re.compile(r'<a href="#nested-classes">Classes</a>\s*&#124;\s*')
+    """Corrects class pages of Doxygen: no link to nested classes if all of them are private, and a
+    link to the page of the header, which has the contract."""
+    nested = re.compile(r'<a href="#nested-classes">Classes</a>\s*&#124;\s*')
+    include = re.compile(r'(<p><code>#include &lt;<a class="el" href="\w+)_source(\.html">.*</p>)')
     for path in folder.glob("*.html"):
         text = path.read_text()
-        if 'name="nested-classes"' not in text and link.search(text):
-            path.write_text(link.sub("", text))
+        if 'name="nested-classes"' not in text:
+            text = nested.sub("", text)
+        path.write_text(include.sub(rf"\1\2\n{CONTRACT}", text))
 
 
 def tidy_search(path):
-    """The search is about what somebody wrote: not about sources, nor the signs after headings."""
+    """Limits the search to hand-written text: no sources, and no signs after headings."""
     index = json.loads(path.read_text())
     index["docs"] = [{key: value.replace("\u00b6", "") for key, value in each.items()}
                      for each in index["docs"] if not each["location"].startswith("source/")]
     path.write_text(json.dumps(index, separators=(",", ":")))
+
+
+def whole(code):
+    """Code in a line of text, in which no word breaks, unless it is too long for a line."""
+    words = unescape(code).split(" ")
+    if len(words) == 1 and len(words[0]) <= LONG_NAME:
+        return f'<code class="name">{code}</code>'
+    return "<code>" + " ".join(
+        f'<span class="name">{escape(word)}</span>' if len(word) <= LONG_NAME else escape(word)
+        for word in words) + "</code>"
+
+
+def keep_names_whole(site):
+    for path in site.rglob("*.html"):
+        if path.relative_to(site).parts[0] not in ("api", "source"):
+            path.write_text(re.sub(r"<code>([^<\n]+)</code>", lambda found: whole(found[1]),
+                                   path.read_text()))
+
+
+def search_from_disk(site):
+    """A browser lets a page of file:// load scripts only, so here the search is a script."""
+    index = (site / "search/search_index.json").read_text()
+    worker, = (site / "assets/javascripts/workers").glob("search.*.js")
+    (site / "search/from_disk.js").write_text(
+        f"__search.index = Promise.resolve({index});\n__search.worker = URL.createObjectURL("
+        f"new Blob([{json.dumps(worker.read_text())}]));\n")
 
 
 def build():
@@ -249,11 +280,15 @@ def build():
     config = PAGES.parent / "site.yml"
     config.write_text(json.dumps(configuration(sources), indent=1))
     settings = Path("tools/site_parts/Doxyfile").read_text()
-    settings += f"\nOUTPUT_DIRECTORY = {PAGES}\nHTML_OUTPUT = api\n"
+    layout = PAGES.parent / "site_layout.xml"
+    layout_of_reference(layout)
+    settings += f"\nOUTPUT_DIRECTORY = {PAGES}\nHTML_OUTPUT = api\nLAYOUT_FILE = {layout}\n"
     run(["doxygen", "-"], input=settings)
     mend_reference(PAGES / "api")
     run(["mkdocs", "build", "--strict", "--clean", "--config-file", config])
+    keep_names_whole(SITE)
     tidy_search(SITE / "search/search_index.json")
+    search_from_disk(SITE)
 
 
 def main():

@@ -73,11 +73,29 @@ class Staging(Pages):
         nav = make_site.configuration(make_site.Stage().all())["nav"]
         self.assertIn({"Guides": [{"Channel": "guide/channel.md"}]}, nav)
 
-    def test_folder_in_the_nav_is_all_of_its_pages(self):
-        self.write(manual__cookbook__index_dot_md="# All\n",
-                   manual__cookbook__a_dot_md="# Cookbook: `a` bug\n")
-        nav = make_site.configuration(make_site.Stage().all())["nav"]
-        self.assertIn({"Cookbook": [{"All": "cookbook/index.md"}, {"A bug": "cookbook/a.md"}]}, nav)
+
+class Built(Pages):
+    def test_names_in_code_do_not_break(self):
+        self.assertEqual(make_site.whole("-Wconsumed"), '<code class="name">-Wconsumed</code>')
+        self.assertEqual(make_site.whole("a &lt;b&gt;"), '<code><span class="name">a</span> '
+                         '<span class="name">&lt;b&gt;</span></code>')
+        long = "n" * (make_site.LONG_NAME + 1)
+        self.assertEqual(make_site.whole(long), f"<code>{long}</code>")
+
+    def test_search_from_a_disk_has_the_index_and_the_worker(self):
+        self.write(site__search__search_index_dot_json='{"docs":[]}',
+                   site__assets__javascripts__workers__search_dot_1_dot_js='say("x");')
+        make_site.search_from_disk(Path("site"))
+        text = Path("site/search/from_disk.js").read_text()
+        self.assertIn('Promise.resolve({"docs":[]})', text)
+        self.assertIn(r'"say(\"x\");"', text)
+
+    def test_class_of_the_reference_leads_to_the_contract_of_its_header(self):
+        include = '<p><code>#include &lt;<a class="el" href="a_8hpp{}.html">a</a>&gt;</code></p>'
+        self.write(api__classa_dot_html=include.format("_source"))
+        make_site.mend_reference(Path("api"))
+        text = Path("api/classa.html").read_text()
+        self.assertEqual(text, f'{include.format("")}\n{make_site.CONTRACT}')
 
 
 class Checking(Pages):
@@ -123,7 +141,7 @@ class ErrorsPage(unittest.TestCase):
     ENTRIES = [
         {"kind": "code", "code": "timed_out", "value": 8, "name": "timed out",
          "alias": "Errc::timed_out", "meaning": "The deadline passed.",
-         "causes": ["the peer is slow", "`a<b>` and <c>"], "remedy": "wait longer"},
+         "causes": ["the peer is slow", "`a<b>` and <c>"], "remedy": "close() and wait longer"},
         {"kind": "status", "code": "success", "value": 0, "name": "success", "alias": "",
          "meaning": "Done", "causes": [], "remedy": ""},
         {"kind": "errno", "code": "ETIMEDOUT", "value": 110, "name": "Connection timed out",
@@ -135,7 +153,7 @@ class ErrorsPage(unittest.TestCase):
         page = errors_page.page(self.ENTRIES)
         self.assertIn("### timed_out\n", page)
         self.assertIn("1. The peer is slow.\n2. `a<b>` and &lt;c>.\n", page)
-        self.assertIn("**What to do:** Wait longer.\n", page)
+        self.assertIn("**What to do:** `close()` and wait longer.\n", page)
         self.assertIn("| `ETIMEDOUT` | 110 | Connection timed out | [timed_out](#timed_out)", page)
 
     def test_says_nothing_where_there_is_nothing_to_say(self):
