@@ -10,12 +10,6 @@ elseif(NOT VERBATIM_SANITIZE STREQUAL "")
     "VERBATIM_SANITIZE is '${VERBATIM_SANITIZE}': it can be empty, address or thread")
 endif()
 
-# Coverage of the whole library is what guides the fuzzer.
-if(VERBATIM_FUZZ)
-  add_compile_options(-fsanitize=fuzzer-no-link)
-  add_link_options(-fsanitize=fuzzer-no-link)
-endif()
-
 if(VERBATIM_SANITIZE)
   # UBSan only prints by default; a test has to fail.
   list(APPEND verbatim_sanitize_flags -fno-sanitize-recover=all -fno-omit-frame-pointer)

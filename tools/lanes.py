@@ -22,6 +22,7 @@ from gtest_report import FAILED, PASSED, SKIPPED, Case, tail
 from install_lane import install as installing
 from lane import LOGS, Broken, Lane, Skip, stop
 from preload_lane import preload
+from programs import BUILD, PROGRAM, Tests
 
 ROOT = Path(__file__).resolve().parent.parent
 STRESS = "VERBATIM_STRESS"  # how many times as long the tests with stress run
@@ -73,8 +74,8 @@ BUILDS = {
              ("dev", ["misuse_tsan_tests"])],
     "overhead": [("release", ["overhead_driver"]), ("release-clang", ["overhead_driver"])],
     "async": [("release", ["async_driver"])],
-    "rxe": [("release", ["conformance"])],
-    "network": [("release", ["network_tests"]), ("fuzz", ["fuzz_all"])],
+    "rxe": [("release", ["conformance", "verbatim_cli", "tutorial"])],
+    "network": [("release", ["network_tests"]), ("asan", ["fuzz_all"])],
     "examples": [("release", ["examples/all", "servers_tests"])],
     "cli": [("release", ["cli_tests"])],
     "docs": [("release", ["verbatim_cli"])],
@@ -207,7 +208,9 @@ def tsan(lane):
 
 
 def rxe(lane):
-    """The conformance suite on Soft-RoCE, the kernel's software device, in a virtual machine."""
+    """On Soft-RoCE, the kernel's software device, in a virtual machine: the conformance suite; each
+    subcommand of `verbatim` that looks or measures, with the device as it should be, then with its
+    port closed, another device named, little memory that may be locked, and its node closed."""
     build(lane)
     for program in programs("release", "rxe"):
         out = Path("build/guest", program.name)
@@ -215,6 +218,9 @@ def rxe(lane):
                                   f"--gtest_output=json:{out}/report.json")
         for case in gtest_report.cases(out / "report.json", output, status, program.name):
             lane.add(case)
+    status, output = in_guest(lane, Path("build/guest/cli"), "tests/cli/rxe_guest.py", PROGRAM,
+                              BUILD / "examples/tutorial")
+    Tests(lane).lines("verbatim", status, output)
 
 
 def examples(lane):
@@ -259,7 +265,7 @@ def network(lane):
     programs_in_guest(lane, out, 2 * len(ON_RXE), "tools/run_ranks.sh", out,
                       folder / "bin/verbatim", *(folder / "examples" / name for name in ON_RXE))
     build(lane, 1)
-    fuzz(lane, Path("build/fuzz"))
+    fuzz(lane, Path("build/asan"))
 
 
 def fuzz(lane, folder):
@@ -281,7 +287,8 @@ def cli(lane):
 
 def docs(lane):
     """The site of `./docs`: no warning, every link and anchor, code and errors as in the sources,
-    nothing loaded from elsewhere; where there is Chromium, pages as wide as a phone and a desk."""
+    nothing loaded from elsewhere; with Chromium, pages that fit a phone and a desk,
+    and the search."""
     build(lane)
     check_site(lane)
 
