@@ -25,8 +25,11 @@ REPEATED = ("ucp_put_bw", "-s 4096", 10)
 
 
 def ucx_environment(link, transport):
+    """UCX aborts if a datagram is not answered for 30 s, also if the whole machine stood still.
+    With more than that, the time limit of the test decides, which knows how busy the machine is."""
     return environment(LD_PRELOAD=PRELOAD, VERBATIM_SOFT_LINK=link, UCX_TLS=f"{transport},self",
-                       UCX_NET_DEVICES="soft0:1", UCX_WARN_UNUSED_ENV_VARS="n")
+                       UCX_NET_DEVICES="soft0:1", UCX_UD_TIMEOUT="10m",
+                       UCX_WARN_UNUSED_ENV_VARS="n")
 
 
 def ucx(tests):

@@ -62,8 +62,8 @@ class Tests:
         took_s, self.last = time.monotonic() - self.last, time.monotonic()
         with self.lane.log.open("a") as log:
             log.write(f"== {name}: {problem or 'passed'}, {took_s:.2f} s\n{output}\n")
-        verdict = FAILED if problem else PASSED
-        self.lane.add(Case(name, verdict, f"{tail(output)}\n{problem}" if problem else ""))
+        detail = f"{tail(output)}\n{problem}, after {took_s:.1f} s" if problem else ""
+        self.lane.add(Case(name, FAILED if problem else PASSED, detail))
 
     def lines(self, name, status, output):
         """A program that prints "ok" or "FAIL" for each of its checks."""
