@@ -91,7 +91,7 @@ class Surgery {
     std::jthread thread{};  ///< Last: it ends before what it uses does.
     ~Patient() {
       if (thread.joinable()) thread.join();
-      if (fd >= 0) close(fd);
+      if (fd >= 0) ::close(fd);
     }
   };
 

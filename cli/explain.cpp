@@ -66,8 +66,7 @@ void print_json(const std::vector<Answer>& answers) {
     if (each.here) object["here"] = *each.here;
     all.push_back(std::move(object));
   }
-  using Json = nlohmann::ordered_json;
-  fmt::print("{}\n", all.dump(2, ' ', false, Json::error_handler_t::replace));
+  fmt::print("{}\n", all.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
 }
 
 void print_list(const std::vector<Answer>& answers) {

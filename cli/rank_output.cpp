@@ -21,7 +21,7 @@ RankOutput& RankOutput::operator=(RankOutput&& other) noexcept {
 }
 
 RankOutput::~RankOutput() {
-  if (fd_ >= 0) close(fd_);
+  if (fd_ >= 0) ::close(fd_);
 }
 
 bool RankOutput::read(std::string& lines) {
@@ -39,7 +39,7 @@ bool RankOutput::read(std::string& lines) {
 
 void RankOutput::finish(std::string& lines) {
   if (!begun_.empty()) take("\n", lines);
-  if (fd_ >= 0) close(std::exchange(fd_, -1));
+  if (fd_ >= 0) ::close(std::exchange(fd_, -1));
 }
 
 void RankOutput::take(std::string_view bytes, std::string& lines) {

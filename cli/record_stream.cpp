@@ -79,7 +79,8 @@ Result<void> RecordStream::write(const nlohmann::json& object, Clock::time_point
       object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + '\n';
   std::string_view rest = line;
   while (!rest.empty()) {
-    const ssize_t put = send(socket_.get(), rest.data(), rest.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    const ssize_t put =
+        ::send(socket_.get(), rest.data(), rest.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
     if (put >= 0)
       rest.remove_prefix(static_cast<std::size_t>(put));
     else if (is_for_later(errno))

@@ -5,8 +5,4 @@ mark_as_advanced(VERBATIM_CCACHE)
 if(VERBATIM_CCACHE AND NOT DEFINED CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_C_COMPILER_LAUNCHER "${VERBATIM_CCACHE}")
   set(CMAKE_CXX_COMPILER_LAUNCHER "${VERBATIM_CCACHE}")
-  if(VERBATIM_PRECOMPILE_TESTS)  # What it wants to hear before it serves precompiled headers.
-    list(PREPEND CMAKE_CXX_COMPILER_LAUNCHER "${CMAKE_COMMAND}" -E env
-      CCACHE_SLOPPINESS=pch_defines,time_macros)
-  endif()
 endif()

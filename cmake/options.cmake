@@ -16,9 +16,6 @@ option(VERBATIM_CHECKED "Define VERBATIM_CHECKED=1: extra checks on the data pat
 # For whoever links the library: manual/safety.md says what these warnings find.
 option(VERBATIM_WARNINGS_FOR_USERS "Users of the target get warnings about dangling buffers" OFF)
 option(VERBATIM_STRICT_LINEAR "For clang -Wconsumed, a forgotten Pending is an error" OFF)
-# A third of the time of a build. Not for g++, which then warns of what is in system headers, and
-# whose builds see that each test includes what it uses.
-option(VERBATIM_PRECOMPILE_TESTS "Compile the headers of big test programs once" OFF)
 option(VERBATIM_FUZZ "Build the decoders for libFuzzer (needs clang)" OFF)
 set(VERBATIM_SANITIZE "" CACHE STRING "Sanitizer: empty, address (ASan and UBSan) or thread")
 set_property(CACHE VERBATIM_SANITIZE PROPERTY STRINGS "" address thread)

@@ -2,11 +2,10 @@
 # Helpers to declare test programs and examples. Each is known to ctest, and is named together with
 # its lane in <build>/tests.manifest (lines "lane<TAB>path"), from where ./test takes it.
 
-# verbatim_test(name LANE lane [STRESSED] [PRECOMPILED] SOURCES file... [LIBRARIES target...]): one
-# GoogleTest program. STRESSED: VERBATIM_STRESS makes it take so many times as long, and it may.
-# PRECOMPILED: of many sources that all read the same headers; see VERBATIM_PRECOMPILE_TESTS.
+# verbatim_test(name LANE lane [STRESSED] SOURCES file... [LIBRARIES target...]): one GoogleTest
+# program. STRESSED: VERBATIM_STRESS makes it take so many times as long, and it may.
 function(verbatim_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "STRESSED;PRECOMPILED" "LANE" "SOURCES;LIBRARIES")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "STRESSED" "LANE" "SOURCES;LIBRARIES")
   add_executable(${name} ${arg_SOURCES})
   # gtest_main is an archive: a program with its own main() does not pull it in.
   target_link_libraries(${name} PRIVATE
@@ -15,11 +14,6 @@ function(verbatim_test name)
   target_include_directories(${name} PRIVATE
     "${PROJECT_SOURCE_DIR}/src" "${PROJECT_SOURCE_DIR}/tests")
   verbatim_warnings(${name})
-  if(arg_PRECOMPILED AND VERBATIM_PRECOMPILE_TESTS)
-    target_precompile_headers(${name} PRIVATE <gtest/gtest.h> <verbatim/verbatim.hpp>)
-    # g++ 12 forgets which precompiled headers are the system's, and doubts std::string.
-    target_compile_options(${name} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-array-bounds>)
-  endif()
   verbatim_register(${name} ${arg_LANE} ${arg_STRESSED})
 endfunction()
 

@@ -11,6 +11,9 @@ function(verbatim_warnings target)
     $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor -Wold-style-cast>
     # VERBATIM_TRY is a statement expression behind __extension__; clang warns all the same.
     $<$<CXX_COMPILER_ID:Clang>:-Wno-gnu-statement-expression-from-macro-expansion>
+    # Of sources that are compiled together g++ takes all for headers, and warns of coroutines that
+    # keep something of an anonymous namespace.
+    $<$<AND:$<CXX_COMPILER_ID:GNU>,$<BOOL:$<TARGET_PROPERTY:UNITY_BUILD>>>:-Wno-subobject-linkage>
     $<$<BOOL:${VERBATIM_WERROR}>:-Werror>)
 endfunction()
 

@@ -17,7 +17,7 @@
 namespace verbatim::cli {
 namespace {
 
-constexpr double kMebi = 1 << 20;
+constexpr double kMebibyte = 1 << 20;
 
 std::string printable(std::string text) {
   std::ranges::replace_if(text, [](char each) { return each < ' ' || each > '~'; }, '?');
@@ -117,7 +117,7 @@ std::string rate_text(const std::optional<double>& value) {
 }
 
 std::string mebi(std::uint64_t bytes) {
-  return fmt::format("{:.1f}", static_cast<double>(bytes) / kMebi);
+  return fmt::format("{:.1f}", static_cast<double>(bytes) / kMebibyte);
 }
 
 void add_ports(const Activity& now, const Activity* before, std::vector<std::string>& lines) {

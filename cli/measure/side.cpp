@@ -14,7 +14,8 @@ namespace verbatim::cli {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr std::uint32_t kUnsignaled = 32;     // Room for sends that wait for the next signaled one.
+constexpr std::uint32_t kRoomForUnsignaled =
+    32;                                       // Room for sends that wait for the next signaled one.
 constexpr std::uint32_t kLeastReceives = 32;  // For latency, where one is on its way at a time.
 
 std::uint32_t receives_for(const Case& each) {
@@ -26,7 +27,7 @@ std::uint32_t receives_for(const Case& each) {
   const std::uint32_t least = std::max(2 * each.depth, kLeastReceives);
   return (least + slots - 1) / slots * slots;
 }
-std::uint32_t sends_for(const Case& each) { return each.depth + kUnsignaled; }
+std::uint32_t sends_for(const Case& each) { return each.depth + kRoomForUnsignaled; }
 
 CompletionQueue make_queue(const Context& context, std::uint32_t depth, bool sleeps) {
   CompletionQueueOptions options{.depth = depth};

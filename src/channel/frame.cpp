@@ -17,14 +17,15 @@
 namespace verbatim::detail {
 namespace {
 
-constexpr std::uint32_t kMagic = 0x31464256;  // "VBF1" in byte order.
+constexpr std::uint32_t kFrameMagic = 0x31464256;  // "VBF1" in byte order.
 static_assert(kMaxFrameBytes <= 0xffff);
 
 using Header = std::array<std::byte, kFrameHeaderBytes>;
 
 Header header_of(FrameKind kind, std::size_t length) noexcept {
   Header header{};
-  for (std::size_t i = 0; i < 4; ++i) header[i] = static_cast<std::byte>(kMagic >> (8 * i) & 0xff);
+  for (std::size_t i = 0; i < 4; ++i)
+    header[i] = static_cast<std::byte>(kFrameMagic >> (8 * i) & 0xff);
   header[4] = static_cast<std::byte>(kind);
   header[6] = static_cast<std::byte>(length & 0xff);
   header[7] = static_cast<std::byte>(length >> 8);
@@ -58,7 +59,8 @@ Result<void> FrameReader::read_header(const char* operation) noexcept {
   std::copy_n(bytes_.begin(), header.size(), header.begin());
   ByteReader reader{operation, header};
   const auto magic = VERBATIM_TRY(reader.get<std::uint32_t>("frame magic"));
-  if (magic != kMagic) return std::unexpected(reader.malformed("frame magic", magic, kMagic));
+  if (magic != kFrameMagic)
+    return std::unexpected(reader.malformed("frame magic", magic, kFrameMagic));
   constexpr auto kLast = static_cast<std::uint8_t>(FrameKind::introduction);
   const auto kind = VERBATIM_TRY(reader.get_at_most<std::uint8_t>("frame kind", kLast));
   if (kind == 0) return std::unexpected(reader.malformed("frame kind", kind, kLast));

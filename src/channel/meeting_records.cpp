@@ -25,7 +25,7 @@
 namespace verbatim::detail {
 namespace {
 
-constexpr std::uint32_t kMagic = 0x50454256;  // "VBEP" in byte order.
+constexpr std::uint32_t kMeetingMagic = 0x50454256;  // "VBEP" in byte order.
 constexpr std::uint16_t kGreetingBytes = 9;
 constexpr std::size_t kMaxName = 23;  ///< The most that the text of an Error holds.
 
@@ -39,7 +39,7 @@ constexpr Errc kRefusals[] = {Errc::closed,          Errc::permission_denied, Er
 
 std::vector<std::byte> encode(const Greeting& greeting) {
   ByteWriter writer;
-  writer.put(kMagic);
+  writer.put(kMeetingMagic);
   writer.put(kHandshakeVersion);
   writer.put(kGreetingBytes);
   writer.put(std::uint8_t{greeting.authenticates});
@@ -49,7 +49,8 @@ std::vector<std::byte> encode(const Greeting& greeting) {
 Result<Greeting> decode_greeting(std::span<const std::byte> bytes, const char* operation) {
   ByteReader reader{operation, bytes};
   const auto magic = VERBATIM_TRY(reader.get<std::uint32_t>("magic"));
-  if (magic != kMagic) return std::unexpected(reader.malformed("magic", magic, kMagic));
+  if (magic != kMeetingMagic)
+    return std::unexpected(reader.malformed("magic", magic, kMeetingMagic));
   const auto version = VERBATIM_TRY(reader.get<std::uint16_t>("version"));
   if (version != kHandshakeVersion)
     return std::unexpected(reader.malformed("version", version, kHandshakeVersion));

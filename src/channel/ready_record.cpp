@@ -14,7 +14,7 @@
 namespace verbatim::detail {
 namespace {
 
-constexpr std::uint32_t kMagic = 0x44524256;  // "VBRD" in byte order.
+constexpr std::uint32_t kReadyMagic = 0x44524256;  // "VBRD" in byte order.
 constexpr std::uint16_t kVersion = 1;
 
 /// A ByteWriter that does not allocate, because the record is written on paths that cannot fail.
@@ -46,7 +46,7 @@ Result<void> expect_nonce(ByteReader& reader, const char* field, std::uint64_t w
 
 ReadyRecord encode_ready(std::uint64_t nonce, std::uint64_t seen) noexcept {
   RecordWriter writer;
-  writer.put(kMagic);
+  writer.put(kReadyMagic);
   writer.put(kVersion);
   writer.put(std::uint16_t{sizeof(ReadyRecord)});
   writer.put(nonce);
@@ -58,7 +58,7 @@ Result<void> check_ready(std::span<const std::byte> record, std::uint64_t own_no
                          std::uint64_t peer_nonce) noexcept {
   ByteReader reader{"confirm", record};
   const auto magic = VERBATIM_TRY(reader.get<std::uint32_t>("magic"));
-  if (magic != kMagic) return std::unexpected(reader.malformed("magic", magic, kMagic));
+  if (magic != kReadyMagic) return std::unexpected(reader.malformed("magic", magic, kReadyMagic));
   const auto version = VERBATIM_TRY(reader.get<std::uint16_t>("version"));
   if (version != kVersion) return std::unexpected(reader.malformed("version", version, kVersion));
   const auto length = VERBATIM_TRY(reader.get<std::uint16_t>("length"));

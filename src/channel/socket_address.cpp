@@ -119,9 +119,9 @@ std::string unix_text(const SocketAddress& address) {
 }  // namespace
 
 std::chrono::steady_clock::time_point deadline_after(std::chrono::nanoseconds limit) noexcept {
-  constexpr std::chrono::nanoseconds kLongest = std::chrono::hours{24 * 365};
+  constexpr std::chrono::nanoseconds kLongestWait = std::chrono::hours{24 * 365};
   return std::chrono::steady_clock::now() +
-         std::clamp(limit, std::chrono::nanoseconds::zero(), kLongest);
+         std::clamp(limit, std::chrono::nanoseconds::zero(), kLongestWait);
 }
 
 Result<HostPort> parse_host_port(std::string_view text, const char* operation) {
@@ -161,13 +161,13 @@ Result<SocketAddress> parse_unix(std::string_view text, const char* operation) {
   sockaddr_un name{};
   name.sun_family = AF_UNIX;
   // A path ends with a zero byte. An abstract name begins with one, written as "@".
-  constexpr std::size_t kLongest = sizeof name.sun_path - 1;
-  if (path.size() > kLongest)
+  constexpr std::size_t kLongestPath = sizeof name.sun_path - 1;
+  if (path.size() > kLongestPath)
     return std::unexpected(Error{.code = Errc::limit_exceeded,
                                  .operation = operation,
                                  .field = "length of the unix path",
                                  .value = path.size(),
-                                 .limit = kLongest}
+                                 .limit = kLongestPath}
                                .with_text(text));
   const bool abstract = path.starts_with('@');
   if (path.size() <= std::size_t{abstract} || path.find('\0') != std::string_view::npos)

@@ -15,7 +15,7 @@
 namespace verbatim {
 namespace {
 
-constexpr const char* kOperation = "bootstrap from the environment";
+constexpr const char* kBootstrapOperation = "bootstrap from the environment";
 constexpr const char* kRank = "VERBATIM_RANK";
 constexpr const char* kWorld = "VERBATIM_WORLD";
 constexpr const char* kCoordinator = "VERBATIM_COORDINATOR";
@@ -24,7 +24,7 @@ constexpr const char* kSecretFile = "VERBATIM_SECRET_FILE";
 constexpr const char* kJob = "VERBATIM_JOB";
 
 Error wrong(const char* variable, std::string_view what) noexcept {
-  return Error{.code = Errc::invalid_argument, .operation = kOperation, .field = variable}
+  return Error{.code = Errc::invalid_argument, .operation = kBootstrapOperation, .field = variable}
       .with_text(what);
 }
 
@@ -85,7 +85,8 @@ Result<std::optional<Secret>> detail::secret_of_environment(const char* operatio
 
 Result<Identity> Bootstrap::environment() {
   if (is_nothing_set())
-    return std::unexpected(Error{.code = Errc::not_found, .operation = kOperation, .field = kRank});
+    return std::unexpected(
+        Error{.code = Errc::not_found, .operation = kBootstrapOperation, .field = kRank});
   Identity identity;
   identity.rank = VERBATIM_TRY(required_number(kRank));
   identity.world = VERBATIM_TRY(required_number(kWorld));
@@ -97,10 +98,10 @@ Result<Identity> Bootstrap::environment() {
     return std::unexpected(beyond);
   }
   identity.coordinator = VERBATIM_TRY(required(kCoordinator));
-  identity.secret = VERBATIM_TRY(detail::secret_of_environment(kOperation));
+  identity.secret = VERBATIM_TRY(detail::secret_of_environment(kBootstrapOperation));
   if (verbatim::environment(kJob) != nullptr) identity.job = VERBATIM_TRY(required(kJob));
   VERBATIM_TRY(detail::check_coordinators(identity.coordinator, identity.secret.has_value(),
-                                          kOperation, kCoordinator));
+                                          kBootstrapOperation, kCoordinator));
   return identity;
 }
 

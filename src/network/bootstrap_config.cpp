@@ -12,16 +12,20 @@
 namespace verbatim {
 namespace {
 
-constexpr const char* kOperation = "bootstrap from a network config";
+constexpr const char* kBootstrapConfigOperation = "bootstrap from a network config";
 
 Error wrong(const char* field, std::uint64_t value) noexcept {
-  return {.code = Errc::invalid_argument, .operation = kOperation, .field = field, .value = value};
+  return {.code = Errc::invalid_argument,
+          .operation = kBootstrapConfigOperation,
+          .field = field,
+          .value = value};
 }
 
 /// The address under which rank 0 dials its own coordinator. An address to listen on may be one
 /// that cannot be dialled.
 Result<std::string> own_address(const Coordinator& coordinator) {
-  const auto where = VERBATIM_TRY(detail::parse_host_port(coordinator.address(), kOperation));
+  const auto where =
+      VERBATIM_TRY(detail::parse_host_port(coordinator.address(), kBootstrapConfigOperation));
   if (!detail::is_wildcard(where.host)) return coordinator.address();
   return detail::host_and_port(where.host == "::" ? "::1" : "127.0.0.1", coordinator.port());
 }
@@ -46,9 +50,10 @@ Result<Identity> Bootstrap::config(const NetworkConfig& network, Rank rank,
   identity.coordinator = detail::host_and_port(first.hostname, first.port);
   if (!network[rank].ibdev.empty()) identity.device = network[rank].ibdev;
   identity.secret = options.secret;
-  if (!identity.secret) identity.secret = VERBATIM_TRY(detail::secret_of_environment(kOperation));
+  if (!identity.secret)
+    identity.secret = VERBATIM_TRY(detail::secret_of_environment(kBootstrapConfigOperation));
   VERBATIM_TRY(detail::check_coordinators(identity.coordinator, identity.secret.has_value(),
-                                          kOperation, "hostname of rank 0"));
+                                          kBootstrapConfigOperation, "hostname of rank 0"));
   if (rank != 0) return identity;
 
   const CoordinatorOptions coordinator{

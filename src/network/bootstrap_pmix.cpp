@@ -13,7 +13,7 @@
 namespace verbatim {
 namespace {
 
-constexpr const char* kOperation = "bootstrap through PMIx";
+constexpr const char* kBootstrapPmixOperation = "bootstrap through PMIx";
 
 Result<std::shared_ptr<Coordinator>> open_coordinator(const detail::PmixClient& client,
                                                       const Secret& secret) {
@@ -58,14 +58,15 @@ Result<Identity> Bootstrap::pmix(Timeout timeout) {
   if (identity.rank == 0 && !identity.hosted) return std::unexpected(failed);
   const std::string text = VERBATIM_TRY(client->fetch(0, deadline));
   if (text.empty())
-    return std::unexpected(
-        Error{.code = Errc::peer_lost, .operation = kOperation, .field = "coordinator"});
+    return std::unexpected(Error{
+        .code = Errc::peer_lost, .operation = kBootstrapPmixOperation, .field = "coordinator"});
   const auto card = VERBATIM_TRY(detail::pmix_card_from_json(text));
   identity.secret = card.secret;
   identity.coordinator = coordinators(card, detail::loopback_id());
   if (identity.coordinator.empty())
-    return std::unexpected(
-        Error{.code = Errc::not_found, .operation = kOperation, .field = "address of rank 0"});
+    return std::unexpected(Error{.code = Errc::not_found,
+                                 .operation = kBootstrapPmixOperation,
+                                 .field = "address of rank 0"});
   return identity;
 }
 

@@ -16,7 +16,7 @@ namespace {
 
 using detail::JsonReader;
 
-constexpr const char* kOperation = "network config";
+constexpr const char* kConfigJsonOperation = "network config";
 /// A file for 65,536 ranks has about ten MiB.
 constexpr std::size_t kMaxBytes = std::size_t{16} << 20;
 
@@ -58,7 +58,7 @@ std::string write_json(std::span<const NodeConfig> nodes) {
 
 /// If the path does not fit, the error shows its end, which says more than its beginning.
 Error of_file(const std::string& path, int os_error) {
-  Error error = os_failure(kOperation, os_error);
+  Error error = os_failure(kConfigJsonOperation, os_error);
   constexpr std::size_t kRoom = sizeof error.text - 1;
   constexpr std::string_view kCut = "...";
   if (path.size() <= kRoom) return error.with_text(path);
@@ -68,15 +68,15 @@ Error of_file(const std::string& path, int os_error) {
 }  // namespace
 
 Result<RawNetworkConfig> RawNetworkConfig::from_json(std::string_view json) {
-  const auto object = VERBATIM_TRY(JsonReader::parse(kOperation, json, kMaxBytes));
-  const JsonReader reader{kOperation, object};
+  const auto object = VERBATIM_TRY(JsonReader::parse(kConfigJsonOperation, json, kMaxBytes));
+  const JsonReader reader{kConfigJsonOperation, object};
   const auto* hosts = VERBATIM_TRY(reader.array("hosts", std::numeric_limits<Rank>::max()));
   RawNetworkConfig config;
   for (const auto& host : *hosts) {
     const std::size_t index = config.nodes_.size();
     if (!host.is_object())
       return std::unexpected(of_host(reader.wrong("hosts", host.type_name()), index));
-    auto node = read_node(JsonReader{kOperation, host});
+    auto node = read_node(JsonReader{kConfigJsonOperation, host});
     if (!node) return std::unexpected(of_host(node.error(), index));
     config.nodes_.push_back(*std::move(node));
   }

@@ -14,13 +14,13 @@
 namespace verbatim {
 namespace {
 
-constexpr const char* kOperation = "Coordinator::open";
+constexpr const char* kCoordinatorOperation = "Coordinator::open";
 constexpr int kBacklog = 4096;
 
 Result<void> check_options(const CoordinatorOptions& options) {
   const auto refuse = [](const char* field, std::uint64_t value, std::uint64_t limit) {
     return std::unexpected(Error{.code = Errc::invalid_argument,
-                                 .operation = kOperation,
+                                 .operation = kCoordinatorOperation,
                                  .field = field,
                                  .value = value,
                                  .limit = limit});
@@ -37,22 +37,23 @@ Result<void> check_options(const CoordinatorOptions& options) {
 
 Result<Coordinator> Coordinator::open(const CoordinatorOptions& options) {
   VERBATIM_TRY(check_options(options));
-  const detail::BoundedCall call{kOperation, detail::deadline_after(std::chrono::seconds{10})};
-  const auto where = VERBATIM_TRY(detail::parse_host_port(options.listen, kOperation));
+  const detail::BoundedCall call{kCoordinatorOperation,
+                                 detail::deadline_after(std::chrono::seconds{10})};
+  const auto where = VERBATIM_TRY(detail::parse_host_port(options.listen, kCoordinatorOperation));
   const auto addresses = VERBATIM_TRY(detail::resolve_local(where, call));
   if (!options.secret && !std::ranges::all_of(addresses, detail::is_loopback))
-    return std::unexpected(
-        Error{.code = Errc::permission_denied, .operation = kOperation, .field = "secret"}
-            .with_text(options.listen));
+    return std::unexpected(Error{
+        .code = Errc::permission_denied, .operation = kCoordinatorOperation, .field = "secret"}
+                               .with_text(options.listen));
   auto listener = VERBATIM_TRY(detail::listen_on_any(addresses, kBacklog, call));
-  const auto local = VERBATIM_TRY(detail::local_address(listener.get(), kOperation));
+  const auto local = VERBATIM_TRY(detail::local_address(listener.get(), kCoordinatorOperation));
   try {
     auto loop = std::make_unique<detail::CoordinatorLoop>(options, std::move(listener),
                                                           to_string(local), local.port());
     loop->start();
     return Coordinator{std::move(loop)};
   } catch (const std::system_error& refused) {
-    return std::unexpected(os_failure(kOperation, refused.code().value()));
+    return std::unexpected(os_failure(kCoordinatorOperation, refused.code().value()));
   }
 }
 

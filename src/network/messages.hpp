@@ -210,8 +210,46 @@ struct FarewellMessage {
 
 /// The kind of a plaintext; `malformed` with field "kind" if it is unknown.
 [[nodiscard]] Result<MessageKind> kind_of(std::span<const std::byte> plaintext) noexcept;
-/// The body, as the Message for its kind. For each of the messages above.
+/// The body, as the Message for its kind.
 template <class Message>
 [[nodiscard]] Result<Message> decode(std::span<const std::byte> body);
+template <>
+Result<JoinMessage> decode(std::span<const std::byte> body);
+template <>
+Result<WelcomeMessage> decode(std::span<const std::byte> body);
+template <>
+Result<RefusedMessage> decode(std::span<const std::byte> body);
+template <>
+Result<MembersMessage> decode(std::span<const std::byte> body);
+template <>
+Result<ContributionMessage> decode(std::span<const std::byte> body);
+template <>
+Result<GatheredMessage> decode(std::span<const std::byte> body);
+template <>
+Result<FailedMessage> decode(std::span<const std::byte> body);
+template <>
+Result<OfferMessage> decode(std::span<const std::byte> body);
+template <>
+Result<OffersMessage> decode(std::span<const std::byte> body);
+template <>
+Result<DepartedMessage> decode(std::span<const std::byte> body);
+template <>
+Result<AskMessage> decode(std::span<const std::byte> body);
+template <>
+Result<StateMessage> decode(std::span<const std::byte> body);
+template <>
+Result<RegroupMessage> decode(std::span<const std::byte> body);
+template <>
+Result<WhoIsMissingMessage> decode(std::span<const std::byte> body);
+template <>
+Result<MissingMessage> decode(std::span<const std::byte> body);
+template <>
+Result<PingMessage> decode(std::span<const std::byte> body);
+template <>
+Result<PongMessage> decode(std::span<const std::byte> body);
+template <>
+Result<ByeMessage> decode(std::span<const std::byte> body);
+template <>
+Result<FarewellMessage> decode(std::span<const std::byte> body);
 
 }  // namespace verbatim::detail

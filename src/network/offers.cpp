@@ -6,7 +6,7 @@
 namespace verbatim::detail {
 namespace {
 
-Error malformed(const char* field, std::uint64_t value, std::uint64_t limit) noexcept {
+Error bad_offer(const char* field, std::uint64_t value, std::uint64_t limit) noexcept {
   return {.code = Errc::malformed,
           .operation = "offer",
           .field = field,
@@ -23,17 +23,17 @@ void OfferBook::reset(Rank world) {
 
 Result<void> OfferBook::offer(Rank rank, OfferMessage&& message) {
   Desk& desk = desks_[rank];
-  if (desk.open) return std::unexpected(malformed("sequence", message.sequence, 0));
+  if (desk.open) return std::unexpected(bad_offer("sequence", message.sequence, 0));
   Open open{.sequence = message.sequence};
   for (const PeerRecord& peer : message.to) {
     if (peer.rank >= desks_.size())
-      return std::unexpected(malformed("rank", peer.rank, desks_.size() - 1));
+      return std::unexpected(bad_offer("rank", peer.rank, desks_.size() - 1));
     open.peers.push_back(peer.rank);
   }
   std::vector<Rank> sorted = open.peers;
   std::ranges::sort(sorted);
   if (const auto twice = std::ranges::adjacent_find(sorted); twice != sorted.end())
-    return std::unexpected(malformed("rank named twice", *twice, 0));
+    return std::unexpected(bad_offer("rank named twice", *twice, 0));
 
   const auto common = std::make_shared<const Bytes>(std::move(message.common));
   for (PeerRecord& peer : message.to) {

@@ -11,7 +11,7 @@
 namespace verbatim::detail {
 namespace {
 
-constexpr const char* kOperation = "coordinator's card (PMIx)";
+constexpr const char* kPmixCardOperation = "coordinator's card (PMIx)";
 constexpr std::size_t kMaxAddresses = 256;
 
 }  // namespace
@@ -26,12 +26,12 @@ std::string to_json(const PmixCard& card) {
 }
 
 Result<PmixCard> pmix_card_from_json(std::string_view text) {
-  const auto object = VERBATIM_TRY(JsonReader::parse(kOperation, text));
-  const JsonReader reader{kOperation, object};
+  const auto object = VERBATIM_TRY(JsonReader::parse(kPmixCardOperation, text));
+  const JsonReader reader{kPmixCardOperation, object};
   const auto version = VERBATIM_TRY(reader.number<std::uint32_t>("version"));
   if (version != PmixCard::kVersion)
     return std::unexpected(Error{.code = Errc::incompatible,
-                                 .operation = kOperation,
+                                 .operation = kPmixCardOperation,
                                  .field = "version",
                                  .value = version,
                                  .limit = PmixCard::kVersion});

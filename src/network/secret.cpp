@@ -39,7 +39,7 @@ Result<void> read_private_file(const char* path, FileText& text) {
   while (file && ours && text.size < text.digits.size() &&
          (got = read(fd, text.digits.data() + text.size, text.digits.size() - text.size)) > 0)
     text.size += static_cast<std::size_t>(got);
-  close(fd);
+  ::close(fd);
   if (!file)
     return std::unexpected(Error{.code = Errc::invalid_argument,
                                  .operation = "Secret::from_file",

@@ -13,7 +13,7 @@ namespace {
 constexpr std::size_t kLengthBytes = 4;
 constexpr std::size_t kMostAtOnce = std::size_t{64} << 10;
 
-Error malformed(const char* field, std::uint64_t value, std::uint64_t limit) noexcept {
+Error bad_frame(const char* field, std::uint64_t value, std::uint64_t limit) noexcept {
   return {.code = Errc::malformed,
           .operation = "session",
           .field = field,
@@ -99,7 +99,7 @@ Result<std::optional<std::vector<std::byte>>> SecureStream::open_frame() {
   const std::size_t most =
       trusted_ || end_ == SessionEnd::client ? kMaxFrameCiphertext : kMaxFirstFrameBytes;
   if (length <= kFrameOverhead || length > most)
-    return std::unexpected(malformed("frame length", length, most));
+    return std::unexpected(bad_frame("frame length", length, most));
   if (reader.remaining() < length) return std::nullopt;
   const auto ciphertext = VERBATIM_TRY(reader.get_bytes("frame", length));
   std::vector<std::byte> plaintext(length - kFrameOverhead);
@@ -107,7 +107,7 @@ Result<std::optional<std::vector<std::byte>>> SecureStream::open_frame() {
   if (crypto_secretstream_xchacha20poly1305_pull(&pull_, to_sodium(plaintext.data()), nullptr, &tag,
                                                  to_sodium(ciphertext.data()), length, nullptr,
                                                  0) != 0) {
-    if (opened_one_) return std::unexpected(malformed("frame", length, 0));
+    if (opened_one_) return std::unexpected(bad_frame("frame", length, 0));
     return std::unexpected(
         Error{.code = Errc::permission_denied, .operation = "session", .field = "secret"});
   }
@@ -131,7 +131,7 @@ Result<std::optional<std::vector<std::byte>>> SecureStream::next() {
     if (rest().size() < header_.size()) return std::nullopt;
     if (crypto_secretstream_xchacha20poly1305_init_pull(&pull_, to_sodium(rest().data()),
                                                         to_sodium(pull_key_.data())) != 0)
-      return std::unexpected(malformed("header", 0, 0));
+      return std::unexpected(bad_frame("header", 0, 0));
     header_read_ = true;
     consume(header_.size());
   }

@@ -24,7 +24,7 @@ namespace {
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
-constexpr const char* kOperation = "Exchanger::join";
+constexpr const char* kSessionDialOperation = "Exchanger::join";
 constexpr Clock::duration kLongestAttempt = 10s;
 constexpr Clock::duration kLongestPause = 200ms;
 
@@ -36,7 +36,7 @@ struct Failure {
 using Hope = Failure::Hope;
 
 Error refusal(const RefusedMessage& message) noexcept {
-  Error error{.operation = kOperation, .value = message.value, .limit = message.limit};
+  Error error{.operation = kSessionDialOperation, .value = message.value, .limit = message.limit};
   switch (message.field) {
     case RefusedField::rank_taken:
       error.code = Errc::busy;
@@ -65,7 +65,7 @@ bool may_come(int os_error) noexcept {
 }
 
 Failure connect_failure(int os_error) noexcept {
-  Error error = os_failure(kOperation, os_error);
+  Error error = os_failure(kSessionDialOperation, os_error);
   error.field = "coordinator";
   return {error, may_come(os_error) ? Hope::later : Hope::elsewhere};
 }
@@ -110,7 +110,7 @@ class Handshake {
 
  private:
   static Error named(Error error) noexcept {
-    error.operation = kOperation;
+    error.operation = kSessionDialOperation;
     return error;
   }
 
@@ -125,10 +125,11 @@ class Handshake {
         return std::unexpected(Failure{refusal(*refused), Hope::none});
     } else if (kind && *kind == MessageKind::failed) {
       if (const auto failed = decode<FailedMessage>(body))
-        return std::unexpected(Failure{failure_of(*failed, kOperation), Hope::none});
+        return std::unexpected(Failure{failure_of(*failed, kSessionDialOperation), Hope::none});
     }
     return std::unexpected(Failure{
-        Error{.code = Errc::malformed, .operation = kOperation, .field = "welcome"}, Hope::none});
+        Error{.code = Errc::malformed, .operation = kSessionDialOperation, .field = "welcome"},
+        Hope::none});
   }
 
   /// Sends what is due, and reads what has come. Waits until one of them is possible.
@@ -154,8 +155,10 @@ class Handshake {
   /// A coordinator that greets us and then hangs up does not accept our proof of the secret.
   [[nodiscard]] Failure ended() const noexcept {
     if (!stream_.greeted()) return connect_failure(ECONNRESET);
-    return {Error{.code = Errc::permission_denied, .operation = kOperation, .field = "secret"},
-            Hope::elsewhere};
+    return {
+        Error{
+            .code = Errc::permission_denied, .operation = kSessionDialOperation, .field = "secret"},
+        Hope::elsewhere};
   }
 
   PrivateDescriptor socket_;
@@ -181,9 +184,10 @@ std::vector<std::string_view> split(std::string_view list) {
 Result<std::vector<SocketAddress>> addresses_of(const Identity& identity, const BoundedCall& call) {
   std::vector<HostPort> places;
   for (const std::string_view part : split(identity.coordinator))
-    places.push_back(VERBATIM_TRY(parse_host_port(part, kOperation)));
+    places.push_back(VERBATIM_TRY(parse_host_port(part, kSessionDialOperation)));
   std::vector<SocketAddress> addresses;
-  Error last{.code = Errc::invalid_argument, .operation = kOperation, .field = "coordinator"};
+  Error last{
+      .code = Errc::invalid_argument, .operation = kSessionDialOperation, .field = "coordinator"};
   for (std::size_t i = 0; i < places.size(); ++i) {
     // A name that cannot be resolved must leave time for the others.
     const auto now = Clock::now();
@@ -197,9 +201,9 @@ Result<std::vector<SocketAddress>> addresses_of(const Identity& identity, const 
   if (addresses.empty()) return std::unexpected(last);
   const auto remote = std::ranges::find_if_not(addresses, is_loopback);
   if (!identity.secret && remote != addresses.end())
-    return std::unexpected(
-        Error{.code = Errc::permission_denied, .operation = kOperation, .field = "secret"}
-            .with_text(to_string(*remote)));
+    return std::unexpected(Error{
+        .code = Errc::permission_denied, .operation = kSessionDialOperation, .field = "secret"}
+                               .with_text(to_string(*remote)));
   return addresses;
 }
 
@@ -258,7 +262,7 @@ Error failure_of(const FailedMessage& message, const char* operation) noexcept {
 
 Result<Welcomed> dial_coordinator(const Identity& identity, const JoinOptions& options,
                                   Clock::time_point deadline) {
-  const auto addresses = VERBATIM_TRY(addresses_of(identity, {kOperation, deadline}));
+  const auto addresses = VERBATIM_TRY(addresses_of(identity, {kSessionDialOperation, deadline}));
   const Bytes join = join_message(identity, options);
   const SessionKey key{identity.secret};
   std::vector<int> doubts(addresses.size());

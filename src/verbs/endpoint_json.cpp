@@ -16,7 +16,7 @@ namespace {
 using detail::JsonName;
 using detail::JsonReader;
 
-constexpr const char* kOperation = "endpoint_from_json";
+constexpr const char* kFromJsonOperation = "endpoint_from_json";
 
 constexpr JsonName<Transport> kTransports[] = {
     {Transport::hardware, "hardware"},
@@ -63,7 +63,7 @@ Result<void> read_gids(const JsonReader& reader, Endpoint& endpoint) {
   const auto* entries = VERBATIM_TRY(reader.array("gids", Endpoint::kMaxGids));
   for (const auto& entry : *entries) {
     if (!entry.is_object()) return std::unexpected(reader.wrong("gids", entry.type_name()));
-    const JsonReader fields{kOperation, entry};
+    const JsonReader fields{kFromJsonOperation, entry};
     Endpoint::CandidateGid candidate;
     candidate.gid = VERBATIM_TRY(read_gid(fields));
     candidate.index = VERBATIM_TRY(fields.number<std::uint32_t>("index"));
@@ -156,8 +156,8 @@ std::string to_json(const Endpoint& endpoint) {
 }
 
 Result<Endpoint> endpoint_from_json(std::string_view json) {
-  const auto object = VERBATIM_TRY(JsonReader::parse(kOperation, json));
-  const JsonReader reader{kOperation, object};
+  const auto object = VERBATIM_TRY(JsonReader::parse(kFromJsonOperation, json));
+  const JsonReader reader{kFromJsonOperation, object};
   // The version comes first, because in another version the fields may mean anything.
   const auto version = VERBATIM_TRY(reader.number<std::uint64_t>("version"));
   if (version != Endpoint::kVersion)

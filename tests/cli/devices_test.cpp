@@ -85,9 +85,9 @@ TEST(Devices, AWrongNameIsStatus1) {
   EXPECT_EQ(outcome.status, 1);
   EXPECT_THAT(outcome.output, HasSubstr("VERBATIM_DEVICE names mlx5_7"));
   // A name may be no text; JSON must be.
-  const auto json = run_verbatim({"devices", "--json"}, {kNoLibrary, "VERBATIM_DEVICE=\xff"});
-  EXPECT_EQ(json.status, 1);
-  EXPECT_TRUE(json_of(json).is_object());
+  const auto as_json = run_verbatim({"devices", "--json"}, {kNoLibrary, "VERBATIM_DEVICE=\xff"});
+  EXPECT_EQ(as_json.status, 1);
+  EXPECT_TRUE(json_of(as_json).is_object());
 }
 
 TEST(Devices, SaysWhatIsWrongWithADeviceThatCannotBeOpened) {

@@ -33,7 +33,7 @@ Errc code_of(const Result<T>& result) {
   return result ? Errc::would_block : result.error().code;
 }
 
-DeviceReport device(const std::string& name) {
+DeviceReport device_named(const std::string& name) {
   PortReport port{.port = {.number = 1, .state = PortState::active}};
   for (std::uint32_t index : {0u, 3u}) {
     GidReport gid{.entry = {.index = index, .type = GidType::roce_v2}};
@@ -44,19 +44,19 @@ DeviceReport device(const std::string& name) {
 }
 
 TEST(Reach, EveryAddressOfAnActivePortIsACandidate) {
-  const auto candidates = usable_candidates({.devices = {device("rxe0")}});
+  const auto candidates = usable_candidates({.devices = {device_named("rxe0")}});
   ASSERT_EQ(candidates.size(), 2u);
   EXPECT_EQ(to_string(candidates[1]), "rxe0 port 1 GID 3 (RoCEv2 ::4)");
 }
 
 TEST(Reach, WhatDoesNotWorkIsNoCandidate) {
-  auto down = device("down");
+  auto down = device_named("down");
   down.ports[0].port.state = PortState::down;
-  auto broken = device("broken");
+  auto broken = device_named("broken");
   broken.failure = Error{.code = Errc::permission_denied};
-  auto datagrams = device("datagrams");
+  auto datagrams = device_named("datagrams");
   datagrams.reliable_connection = false;
-  auto bare = device("bare");  // Ethernet without an address.
+  auto bare = device_named("bare");  // Ethernet without an address.
   bare.ports[0].gids.clear();
   EXPECT_THAT(usable_candidates({.devices = {down, broken, datagrams, bare}}), IsEmpty());
   bare.ports[0].port.link_layer = LinkLayer::infiniband;
@@ -66,7 +66,7 @@ TEST(Reach, WhatDoesNotWorkIsNoCandidate) {
 }
 
 TEST(Reach, GreetingsComeAcross) {
-  auto candidates = usable_candidates({.devices = {device("rxe0")}});
+  auto candidates = usable_candidates({.devices = {device_named("rxe0")}});
   candidates.push_back({.device = "mlx5_0", .port = 2});
   const auto read = read_greeting(json::parse(greeting(candidates).dump()));
   ASSERT_TRUE(read);

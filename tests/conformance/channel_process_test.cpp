@@ -84,7 +84,7 @@ TEST(ChannelProcesses, SurvivorOfAKilledPeerConnectsToTheNext) {
   const std::uint64_t seed = test_seed();
   const ProtectionDomain domain = require(open_context().allocate_domain());
   auto prepared = require(PreparedChannel::create(domain, peer_options()));
-  Listener listener;
+  LinkListener listener;
   for (std::uint64_t round = 0; round < 3; ++round) {
     SCOPED_TRACE(round);
     Child doomed = start_child({"channel_peer", std::to_string(listener.port()), "stream"});

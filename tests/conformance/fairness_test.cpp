@@ -17,7 +17,7 @@ namespace verbatim::test {
 namespace {
 
 constexpr std::uint64_t kRare = 1000;  ///< The request for whose completion the test waits.
-constexpr std::uint32_t kBytes = 8;
+constexpr std::uint32_t kMessageBytes = 8;
 constexpr std::size_t kEndless = 16;  ///< How many of the other kind are in flight.
 /// How many of the endless kind may come before the rare one. A queue in order needs no more than
 /// are in flight. A device that works only while it is polled may be late by some rounds.
@@ -75,16 +75,16 @@ struct Mixed {
   /// Sent by the watched side. Nobody has a receive for it: a write needs none, and a datagram is
   /// lost.
   void send(std::uint64_t id) const {
-    const raw::Piece from = raw::local(region.get(), 1024, kBytes);
+    const raw::Piece from = raw::local(region.get(), 1024, kMessageBytes);
     EXPECT_EQ(to_other ? raw::post_datagram(watched.get(), id, from, to_other.get(), other->qp_num)
                        : raw::post_write(watched.get(), id, from,
-                                         raw::remote(region.get(), 2048, kBytes)),
+                                         raw::remote(region.get(), 2048, kMessageBytes)),
               0);
   }
   /// Sent to the watched side, which first posts a receive for it.
   void deliver(std::uint64_t id) const {
     ASSERT_EQ(raw::post_receive(watched.get(), id, raw::local(region.get(), 0, 64)), 0);
-    const raw::Piece from = raw::local(region.get(), 1024, kBytes);
+    const raw::Piece from = raw::local(region.get(), 1024, kMessageBytes);
     ASSERT_EQ(to_watched
                   ? raw::post_datagram(other.get(), 1, from, to_watched.get(), watched->qp_num)
                   : raw::post_send(other.get(), 1, from),
@@ -160,7 +160,7 @@ TEST_P(Fairness, ReceiveOfAnotherProcessComesAmongEndlessSends) {
   const MixedBetween pair(type_);
   pair.arm();
   ASSERT_EQ(raw::post_receive(pair.reached.get(), kRare, raw::local(pair.region.get(), 0, 64)), 0);
-  ASSERT_EQ(pair.peer->execute({.bytes = kBytes}).status, IBV_WC_SUCCESS);
+  ASSERT_EQ(pair.peer->execute({.bytes = kMessageBytes}).status, IBV_WC_SUCCESS);
   pair.expect_event();
   for (std::size_t i = 0; i < kEndless; ++i) pair.send(1);
   EXPECT_TRUE(rare_one_comes(pair.mixed.get(), at_once_, [&] { pair.send(1); }));
@@ -181,7 +181,7 @@ TEST_P(Fairness, ReceivesKeepTheirOrderAmongEndlessSends) {
   std::uint64_t sent = 0;
   const auto send_one = [&] {
     if (sent++ < kReceives) {
-      ASSERT_EQ(pair.peer->execute({.bytes = kBytes}).status, IBV_WC_SUCCESS);
+      ASSERT_EQ(pair.peer->execute({.bytes = kMessageBytes}).status, IBV_WC_SUCCESS);
     }
   };
   std::size_t polls = 0;

@@ -99,7 +99,7 @@ TEST_F(Keepalive, SurvivesRecycling) {
 
 TEST(KeepaliveProcesses, KilledPeerEndsAWaitThatOnlyReceives) {
   const ProtectionDomain domain = require(open_context().allocate_domain());
-  Listener listener;
+  LinkListener listener;
   Child doomed = start_child({"channel_peer", std::to_string(listener.port()), "idle"});
   Link link = listener.accept();
   Channel channel = join_channel(link, require(PreparedChannel::create(domain, with_keepalive())));

@@ -96,7 +96,7 @@ void Link::wait_for_end() {
   static_cast<void>(recv(fd_, &nothing, 1, 0));
 }
 
-Listener::Listener() : fd_(new_socket()) {
+LinkListener::LinkListener() : fd_(new_socket()) {
   sockaddr_in address = loopback(0);
   auto* const generic = reinterpret_cast<sockaddr*>(&address);
   socklen_t size = sizeof address;
@@ -105,9 +105,9 @@ Listener::Listener() : fd_(new_socket()) {
   port_ = ntohs(address.sin_port);
 }
 
-Listener::~Listener() { ::close(fd_); }
+LinkListener::~LinkListener() { ::close(fd_); }
 
-Link Listener::accept() {
+Link LinkListener::accept() {
   // The time-out for receiving also limits accept().
   const int fd = accept4(fd_, nullptr, nullptr, SOCK_CLOEXEC);
   if (fd < 0) socket_failed("accept");

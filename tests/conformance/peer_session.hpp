@@ -35,12 +35,12 @@ class Link {
 };
 
 /// Accepts connections on a port of 127.0.0.1 that the system chose.
-class Listener {
+class LinkListener {
  public:
-  Listener();
-  Listener(const Listener&) = delete;
-  Listener& operator=(const Listener&) = delete;
-  ~Listener();
+  LinkListener();
+  LinkListener(const LinkListener&) = delete;
+  LinkListener& operator=(const LinkListener&) = delete;
+  ~LinkListener();
   [[nodiscard]] std::uint16_t port() const noexcept { return port_; }
   [[nodiscard]] Link accept();
 

@@ -18,7 +18,7 @@ namespace verbatim::test {
 namespace {
 
 TEST(Processes, MoveVerifiedDataBothWays) {
-  Listener listener;
+  LinkListener listener;
   Child child = start_child({"peer", std::to_string(listener.port()), "converse"});
   Link link = listener.accept();
   Session session = join(link);
@@ -28,7 +28,7 @@ TEST(Processes, MoveVerifiedDataBothWays) {
 }
 
 TEST(Processes, NoticeAPeerThatWasKilled) {
-  Listener listener;
+  LinkListener listener;
   Child child = start_child({"peer", std::to_string(listener.port()), "idle"});
   Link link = listener.accept();
   Session session = join(link);

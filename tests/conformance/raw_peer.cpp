@@ -15,7 +15,7 @@ constexpr std::size_t kMemoryBytes = 64 << 10;
 constexpr std::byte kEnd{0};  ///< Instead of an order.
 
 template <class Value>
-std::span<const std::byte> bytes_of(const Value& value) {
+std::span<const std::byte> raw_bytes_of(const Value& value) {
   static_assert(std::is_trivially_copyable_v<Value>);
   return std::as_bytes(std::span{&value, 1});
 }
@@ -125,7 +125,7 @@ class PeerElsewhere : public RawPeer {
   PeerElsewhere& operator=(const PeerElsewhere&) = delete;
   ~PeerElsewhere() override {
     try {
-      link_.send(bytes_of(kEnd));
+      link_.send(raw_bytes_of(kEnd));
       const ChildResult result = run_to_end(std::move(child_));
       EXPECT_EQ(result.status, 0) << result.output;
     } catch (const std::exception& failure) {
@@ -139,12 +139,12 @@ class PeerElsewhere : public RawPeer {
     link_.barrier();
   }
   [[nodiscard]] Outcome execute(const Order& order) override {
-    link_.send(bytes_of(order));
+    link_.send(raw_bytes_of(order));
     return value_of<Outcome>(link_.receive());
   }
 
  private:
-  Listener listener_;
+  LinkListener listener_;
   Child child_;
   Link link_;
   std::vector<raw::Address> addresses_;
@@ -167,7 +167,7 @@ int play_raw_peer(std::uint16_t port, const std::string& type, const std::string
   for (;;) {
     const std::vector<std::byte> order = link.receive();
     if (order.size() == sizeof kEnd) return 0;
-    link.send(bytes_of(peer.execute(value_of<Order>(order))));
+    link.send(raw_bytes_of(peer.execute(value_of<Order>(order))));
   }
 }
 

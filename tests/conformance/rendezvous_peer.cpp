@@ -16,8 +16,8 @@ namespace verbatim::test {
 
 namespace {
 
-constexpr std::uint64_t kRounds = 50;
-constexpr std::size_t kBytes = 4096;
+constexpr std::uint64_t kRendezvousRounds = 50;
+constexpr std::size_t kRendezvousBytes = 4096;
 
 /// The buffer of the result, if the operation succeeded.
 Buffer checked(Completed<Buffer> done) {
@@ -28,8 +28,8 @@ Buffer checked(Completed<Buffer> done) {
 }  // namespace
 
 void serve_echo(const ProtectionDomain& domain, Channel& channel) {
-  Buffer buffer = require(domain.allocate(kBytes));
-  for (std::uint64_t i = 0; i < kRounds; ++i) {
+  Buffer buffer = require(domain.allocate(kRendezvousBytes));
+  for (std::uint64_t i = 0; i < kRendezvousRounds; ++i) {
     buffer = checked(channel.receive(std::move(buffer)).wait(kPatience));
     buffer = checked(channel.send(std::move(buffer)).wait(kPatience));
   }
@@ -38,9 +38,9 @@ void serve_echo(const ProtectionDomain& domain, Channel& channel) {
 int play_dialler(const std::string& address) {
   const ProtectionDomain domain = require(open_context().allocate_domain());
   Channel channel = require(dial(domain, address, {.deadline = kPatience})).channel;
-  Buffer question = require(domain.allocate(kBytes));
-  Buffer answer = require(domain.allocate(kBytes));
-  for (std::uint64_t i = 0; i < kRounds; ++i) {
+  Buffer question = require(domain.allocate(kRendezvousBytes));
+  Buffer answer = require(domain.allocate(kRendezvousBytes));
+  for (std::uint64_t i = 0; i < kRendezvousRounds; ++i) {
     fill(question.bytes(), settings().seed + i);
     auto receiving = channel.receive(std::move(answer));
     question = checked(channel.send(std::move(question)).wait(kPatience));

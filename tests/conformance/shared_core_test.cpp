@@ -22,12 +22,12 @@ using detail::SlotState;
 using detail::Ticket;
 
 /// A channel without its public interface. Like a Channel, it is gone when it is destroyed.
-class Side {
+class CoreSide {
  public:
-  explicit Side(detail::ChannelState* state) : state_(state) {}
-  Side(Side&& other) noexcept : state_(std::exchange(other.state_, nullptr)) {}
-  Side& operator=(Side&&) = delete;
-  ~Side() {
+  explicit CoreSide(detail::ChannelState* state) : state_(state) {}
+  CoreSide(CoreSide&& other) noexcept : state_(std::exchange(other.state_, nullptr)) {}
+  CoreSide& operator=(CoreSide&&) = delete;
+  ~CoreSide() {
     if (state_ != nullptr) state_->abandon();
   }
   detail::ChannelState* operator->() const { return state_; }
@@ -58,21 +58,21 @@ class SharedCore : public testing::Test {
  protected:
   static constexpr detail::Depths kDepths{.sends = 3, .receives = 3};
 
-  [[nodiscard]] Result<Side> side() {
+  [[nodiscard]] Result<CoreSide> side() {
     const auto made = detail::prepare_on(core, domain, {}, kDepths);
     if (!made) return std::unexpected(made.error());
-    return Side{*made};
+    return CoreSide{*made};
   }
-  [[nodiscard]] std::pair<Side, Side> pair() {
-    Side left = require(side());
-    Side right = require(side());
+  [[nodiscard]] std::pair<CoreSide, CoreSide> pair() {
+    CoreSide left = require(side());
+    CoreSide right = require(side());
     const Endpoint to_right = right->prepared->endpoint();
     right.connect(left->prepared->endpoint());
     left.connect(to_right);
     return {std::move(left), std::move(right)};
   }
   /// One message; both results come with any poll.
-  void exchange(const Side& from, const Side& to) {
+  void exchange(const CoreSide& from, const CoreSide& to) {
     const Ticket receiving = to.receive();
     const Ticket sending = from.send();
     EXPECT_TRUE(from.wait(sending));
@@ -143,7 +143,7 @@ TEST_F(SharedCore, SlotsAndPlacesComeBackWhileTheQueueIsBusy) {
 }
 
 TEST_F(SharedCore, FullCoreRefusesTheNextChannel) {
-  std::vector<Side> sides;
+  std::vector<CoreSide> sides;
   for (int i = 0; i < 8; ++i) sides.push_back(require(side()));
   EXPECT_TRUE(fails_with(side(), Errc::limit_exceeded));
   sides.pop_back();

@@ -83,7 +83,7 @@ bool reads_signal() {
 }
 
 void expect_child_succeeds(const std::string& part) {
-  Listener listener;
+  LinkListener listener;
   Child child = start_child({"signals", std::to_string(listener.port()), part});
   {
     Link link = listener.accept();

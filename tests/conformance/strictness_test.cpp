@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::byte kOld{0x11};
 constexpr std::byte kNew{0x5a};
-constexpr std::uint32_t kBytes = 64;
+constexpr std::uint32_t kTargetBytes = 64;
 constexpr std::uint64_t kReceive = 7;
 
 /// How long a device may take for its retries, on an emulated machine.
@@ -29,12 +29,12 @@ constexpr std::chrono::seconds kRetries{10};
 struct Misconnected {
   Misconnected() {
     memory.fill(kOld);
-    std::ranges::fill(memory.bytes().first(kBytes), kNew);
+    std::ranges::fill(memory.bytes().first(kTargetBytes), kNew);
   }
-  [[nodiscard]] raw::Piece source() const { return raw::local(region.get(), 0, kBytes); }
-  [[nodiscard]] raw::Piece target() const { return raw::remote(region.get(), 4096, kBytes); }
+  [[nodiscard]] raw::Piece source() const { return raw::local(region.get(), 0, kTargetBytes); }
+  [[nodiscard]] raw::Piece target() const { return raw::remote(region.get(), 4096, kTargetBytes); }
   [[nodiscard]] testing::AssertionResult target_is(std::byte value) const {
-    return all_equal(memory.bytes().subspan(4096, kBytes), value);
+    return all_equal(memory.bytes().subspan(4096, kTargetBytes), value);
   }
   /// The status of the requester's completion, or nothing.
   [[nodiscard]] std::optional<ibv_wc_status> outcome() const {
@@ -43,8 +43,9 @@ struct Misconnected {
     return found->status;
   }
   void post_receive() const {
-    ASSERT_EQ(raw::post_receive(responder.get(), kReceive, raw::local(region.get(), 4096, kBytes)),
-              0);
+    ASSERT_EQ(
+        raw::post_receive(responder.get(), kReceive, raw::local(region.get(), 4096, kTargetBytes)),
+        0);
   }
   /// A send and a write fail, and leave no trace at the responder.
   void expect_nothing_arrives() const {

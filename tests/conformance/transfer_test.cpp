@@ -33,7 +33,7 @@ struct Length {
 };
 void PrintTo(const Length& length, std::ostream* out) { *out << length.name; }
 
-std::size_t bytes_of(const Length& length, const ConnectedPair& pair) {
+std::size_t length_of(const Length& length, const ConnectedPair& pair) {
   const auto mtu = std::int64_t{byte_count(pair.local.queue_pair.agreement().mtu)};
   return static_cast<std::size_t>(length.bytes + (length.plus_mtu ? mtu : 0));
 }
@@ -120,7 +120,7 @@ TEST_P(Transfer, MovesEveryByteBothWays) {
   if (pieces > capabilities().max_elements)
     GTEST_SKIP() << "the device takes " << capabilities().max_elements << " elements per request";
   ConnectedPair pair;
-  const std::size_t bytes = bytes_of(length, pair);
+  const std::size_t bytes = length_of(length, pair);
   transfer(operation, pair, pair.local, pair.remote, {bytes, pieces, test_seed()});
   transfer(operation, pair, pair.remote, pair.local, {bytes, pieces, test_seed() + 9});
 }

@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "network/barrier_algorithms.hpp"
 #include "network/barrier_world.hpp"
 #include "support/require.hpp"
 #include "support/throwing_contracts.hpp"
@@ -20,9 +21,6 @@ namespace {
 
 using namespace std::chrono_literals;
 using testing::HasSubstr;
-
-constexpr auto kAlgorithms = {BarrierAlgorithm::centralized, BarrierAlgorithm::binary_tree,
-                              BarrierAlgorithm::dissemination};
 
 std::vector<Rank> missing(const BarrierResult& result) {
   std::vector<Rank> ranks;

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "network/barrier_algorithms.hpp"
 #include "network/barrier_world.hpp"
 #include "support/require.hpp"
 #include "support/seed.hpp"
@@ -19,9 +20,6 @@ namespace verbatim::test {
 namespace {
 
 using namespace std::chrono_literals;
-
-constexpr auto kAlgorithms = {BarrierAlgorithm::centralized, BarrierAlgorithm::binary_tree,
-                              BarrierAlgorithm::dissemination};
 
 testing::AssertionResult fails(const BarrierResult& result, Errc code, std::uint64_t value) {
   if (result) return testing::AssertionFailure() << "succeeded";

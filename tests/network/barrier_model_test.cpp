@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "network/barrier_algorithms.hpp"
 #include "network/barrier_model.hpp"
 
 namespace verbatim::test {
@@ -15,9 +16,6 @@ namespace {
 
 using detail::Seen;
 using Ranks = std::vector<Rank>;
-
-constexpr auto kAlgorithms = {BarrierAlgorithm::centralized, BarrierAlgorithm::binary_tree,
-                              BarrierAlgorithm::dissemination};
 
 struct Case {
   const char* name;

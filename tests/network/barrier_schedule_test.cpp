@@ -9,13 +9,11 @@
 #include <tuple>
 #include <vector>
 
+#include "network/barrier_algorithms.hpp"
 #include "verbatim/network/barrier_schedule.hpp"
 
 namespace verbatim {
 namespace {
-
-constexpr auto kAlgorithms = {BarrierAlgorithm::centralized, BarrierAlgorithm::binary_tree,
-                              BarrierAlgorithm::dissemination};
 
 std::vector<std::vector<Step>> all_of(BarrierAlgorithm algorithm, std::uint32_t size) {
   std::vector<std::vector<Step>> all;
@@ -25,14 +23,14 @@ std::vector<std::vector<Step>> all_of(BarrierAlgorithm algorithm, std::uint32_t 
 }
 
 TEST(BarrierSchedule, IsEmptyForOneAndForNone) {
-  for (const auto algorithm : kAlgorithms) {
+  for (const auto algorithm : test::kAlgorithms) {
     EXPECT_TRUE(schedule(algorithm, 0, 0).empty());
     EXPECT_TRUE(schedule(algorithm, 1, 0).empty());
   }
 }
 
 TEST(BarrierSchedule, NotifiesEachOtherOnceAtMostAndIsAwaitedThere) {
-  for (const auto algorithm : kAlgorithms)
+  for (const auto algorithm : test::kAlgorithms)
     for (std::uint32_t size = 2; size <= 70; ++size) {
       std::set<std::pair<std::uint32_t, std::uint32_t>> sent;
       std::set<std::pair<std::uint32_t, std::uint32_t>> awaited;
@@ -50,7 +48,7 @@ TEST(BarrierSchedule, NotifiesEachOtherOnceAtMostAndIsAwaitedThere) {
 }
 
 TEST(BarrierSchedule, LetsEverybodyKnowOfEverybody) {
-  for (const auto algorithm : kAlgorithms)
+  for (const auto algorithm : test::kAlgorithms)
     for (std::uint32_t size = 2; size <= 70; ++size) {
       const auto all = all_of(algorithm, size);
       std::vector<std::set<std::uint32_t>> known(size);

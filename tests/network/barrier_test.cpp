@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "network/barrier_algorithms.hpp"
 #include "network/barrier_world.hpp"
 #include "support/require.hpp"
 #include "support/seed.hpp"
@@ -20,9 +21,6 @@ namespace verbatim::test {
 namespace {
 
 using namespace std::chrono_literals;
-
-constexpr auto kAlgorithms = {BarrierAlgorithm::centralized, BarrierAlgorithm::binary_tree,
-                              BarrierAlgorithm::dissemination};
 
 testing::AssertionResult passes(const BarrierResult& result) {
   if (result) return testing::AssertionSuccess();

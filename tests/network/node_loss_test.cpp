@@ -15,26 +15,24 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kPatience = 20s;
-
 /// Sends a message from each of ranks 0 to 2 to the next.
 void pass_on(Node& node, const RankDevice& device) {
   const Rank next = (node.rank() + 1) % 3;
   const Rank before = (node.rank() + 2) % 3;
   auto receiving = node[before].receive(require(device.domain.allocate(8)));
-  ASSERT_TRUE(node[next].send(require(device.domain.allocate(8))).wait(kPatience).result);
-  EXPECT_TRUE(receiving.wait(kPatience).result);
+  ASSERT_TRUE(node[next].send(require(device.domain.allocate(8))).wait(kNodePatience).result);
+  EXPECT_TRUE(receiving.wait(kNodePatience).result);
 }
 
 TEST(NodeLoss, WaitsOnItsChannelNameTheRank) {
   run_ranks(3, {}, [](Node& node, const RankDevice& device) {
     if (node.rank() == 2) return;  // Without leave().
     const auto start = std::chrono::steady_clock::now();
-    auto [buffer, result] = node[2].receive(require(device.domain.allocate(8))).wait(kPatience);
+    auto [buffer, result] = node[2].receive(require(device.domain.allocate(8))).wait(kNodePatience);
     ASSERT_FALSE(result);
     EXPECT_EQ(result.error().code, Errc::peer_lost) << to_string(result.error());
     EXPECT_EQ(result.error().value, 2u);
-    EXPECT_LT(std::chrono::steady_clock::now() - start, kPatience / 4) << "not by a time-out";
+    EXPECT_LT(std::chrono::steady_clock::now() - start, kNodePatience / 4) << "not by a time-out";
     EXPECT_TRUE(buffer);
     ASSERT_TRUE(node[2].cause());
     EXPECT_EQ(node[2].cause()->code, Errc::peer_lost);
@@ -46,9 +44,9 @@ TEST(NodeLoss, WaitsOnItsChannelNameTheRank) {
     // The channel between the survivors still works.
     const Rank other = 1 - node.rank();
     auto receiving = node[other].receive(std::move(buffer));
-    ASSERT_TRUE(node[other].send(require(device.domain.allocate(8))).wait(kPatience).result);
-    EXPECT_TRUE(receiving.wait(kPatience).result);
-    EXPECT_TRUE(node.leave(kPatience));
+    ASSERT_TRUE(node[other].send(require(device.domain.allocate(8))).wait(kNodePatience).result);
+    EXPECT_TRUE(receiving.wait(kNodePatience).result);
+    EXPECT_TRUE(node.leave(kNodePatience));
   });
 }
 
@@ -57,7 +55,7 @@ TEST(NodeLoss, SendsThatTheDeviceFailsFirstNameTheRankToo) {
     if (node.rank() == 1) return;
     Result<Completion> result{};
     for (int i = 0; i < 100000; ++i) {
-      result = node[1].send(require(device.domain.allocate(8))).wait(kPatience).result;
+      result = node[1].send(require(device.domain.allocate(8))).wait(kNodePatience).result;
       if (!result) break;
     }
     ASSERT_FALSE(result);
@@ -72,11 +70,11 @@ TEST(NodeLoss, SendsThatTheDeviceFailsFirstNameTheRankToo) {
 TEST(NodeLoss, CallsOfTheGroupNameTheRank) {
   run_ranks(4, {}, [](Node& node, const RankDevice& device) {
     if (node.rank() == 1) return;
-    const auto met = node.barrier(kPatience);
+    const auto met = node.barrier(kNodePatience);
     ASSERT_FALSE(met);
     EXPECT_EQ(met.error().error.code, Errc::peer_lost) << to_string(met.error());
     EXPECT_EQ(met.error().error.value, 1u);
-    const auto exchanged = node.exchange(std::uint64_t{1}, kPatience);
+    const auto exchanged = node.exchange(std::uint64_t{1}, kNodePatience);
     ASSERT_FALSE(exchanged);
     EXPECT_EQ(exchanged.error().code, Errc::peer_lost);
     EXPECT_EQ(exchanged.error().value, 1u);
@@ -93,19 +91,19 @@ TEST(NodeLoss, SurvivorsRegroupAndGoOn) {
   run_ranks(4, {}, [](Node& node, const RankDevice& device) {
     const std::vector<Rank> everybody{0, 1, 2, 3};
     auto old = require(node.make_barrier(everybody));
-    ASSERT_TRUE(old(kPatience));
+    ASSERT_TRUE(old(kNodePatience));
     if (node.rank() == 3) return;
-    ASSERT_FALSE(node.barrier(kPatience));
-    const auto regrouped = node.regroup(kPatience);
+    ASSERT_FALSE(node.barrier(kNodePatience));
+    const auto regrouped = node.regroup(kNodePatience);
     ASSERT_TRUE(regrouped) << to_string(regrouped.error());
     EXPECT_EQ(node.generation(), 2u);
     EXPECT_FALSE(node.members()[3].present);
     EXPECT_TRUE(node.departed().empty());
-    EXPECT_EQ(old(kPatience).error().error.code, Errc::stale);
+    EXPECT_EQ(old(kNodePatience).error().error.code, Errc::stale);
     EXPECT_EQ(node.find(3).error().code, Errc::not_ready);
-    for (int round = 0; round < 20; ++round) ASSERT_TRUE(node.barrier(kPatience));
+    for (int round = 0; round < 20; ++round) ASSERT_TRUE(node.barrier(kNodePatience));
     pass_on(node, device);
-    EXPECT_TRUE(node.leave(kPatience));
+    EXPECT_TRUE(node.leave(kNodePatience));
   });
 }
 
@@ -113,20 +111,20 @@ TEST(NodeLoss, AProcessThatIsStartedAgainTakesTheLostRank) {
   const Job job{3};
   std::latch lost{1};
   const auto talk = [](Node& node, const RankDevice& device) {
-    for (int round = 0; round < 10; ++round) ASSERT_TRUE(node.barrier(kPatience));
+    for (int round = 0; round < 10; ++round) ASSERT_TRUE(node.barrier(kNodePatience));
     pass_on(node, device);
-    EXPECT_TRUE(node.leave(kPatience));
+    EXPECT_TRUE(node.leave(kNodePatience));
   };
   std::vector<std::jthread> ranks;
   for (Rank rank = 0; rank < 3; ++rank)
     ranks.push_back(start_rank(job, rank, {}, [&](Node& node, const RankDevice& device) {
-      ASSERT_TRUE(node.barrier(kPatience));
+      ASSERT_TRUE(node.barrier(kNodePatience));
       if (node.rank() == 1) return;
-      ASSERT_FALSE(node.barrier(kPatience));
+      ASSERT_FALSE(node.barrier(kNodePatience));
       if (node.rank() == 0) lost.count_down();
       // Repeats until the third is there, because without it the survivors would be a group of two.
       for (;;) {
-        const auto regrouped = node.regroup(kPatience);
+        const auto regrouped = node.regroup(kNodePatience);
         ASSERT_TRUE(regrouped) << to_string(regrouped.error());
         if (node.members()[1].present) break;
       }
@@ -138,17 +136,17 @@ TEST(NodeLoss, AProcessThatIsStartedAgainTakesTheLostRank) {
 
 TEST(NodeLoss, AChannelThatBrokeIsMadeAnewByRegroup) {
   run_ranks(3, {}, [](Node& node, const RankDevice& device) {
-    ASSERT_TRUE(node.barrier(kPatience));
+    ASSERT_TRUE(node.barrier(kNodePatience));
     if (node.rank() == 0) {  // One end only: the other may not know.
       EXPECT_FALSE(node[1].receive(require(device.domain.allocate(8))).wait(10ms).result);
       EXPECT_TRUE(node[1].cause());
     }
     if (node.rank() == 2) return;
     while (node.departed().empty()) std::this_thread::yield();
-    const auto regrouped = node.regroup(kPatience);
+    const auto regrouped = node.regroup(kNodePatience);
     ASSERT_TRUE(regrouped) << to_string(regrouped.error());
-    for (int round = 0; round < 10; ++round) ASSERT_TRUE(node.barrier(kPatience));
-    EXPECT_TRUE(node.leave(kPatience));
+    for (int round = 0; round < 10; ++round) ASSERT_TRUE(node.barrier(kNodePatience));
+    EXPECT_TRUE(node.leave(kNodePatience));
   });
 }
 

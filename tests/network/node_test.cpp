@@ -18,8 +18,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kPatience = 20s;
-
 std::uint64_t word_of(Rank from, Rank to) { return std::uint64_t{from} << 32 | to; }
 
 void put(Buffer& buffer, std::uint64_t word) {
@@ -40,15 +38,15 @@ void all_to_all(Node& node, const RankDevice& device) {
     others.push_back(rank);
     receiving.push_back(node[rank].receive(require(device.domain.allocate(8))));
   }
-  ASSERT_TRUE(node.barrier(kPatience));
+  ASSERT_TRUE(node.barrier(kNodePatience));
   for (const Rank rank : others) {
     Buffer buffer = require(device.domain.allocate(8));
     put(buffer, word_of(node.rank(), rank));
-    const auto sent = node[rank].send(std::move(buffer)).wait(kPatience);
+    const auto sent = node[rank].send(std::move(buffer)).wait(kNodePatience);
     ASSERT_TRUE(sent.result) << to_string(sent.result.error());
   }
   for (std::size_t i = 0; i < others.size(); ++i) {
-    auto [buffer, result] = receiving[i].wait(kPatience);
+    auto [buffer, result] = receiving[i].wait(kNodePatience);
     ASSERT_TRUE(result) << to_string(result.error());
     EXPECT_EQ(get(buffer), word_of(others[i], node.rank()));
   }
@@ -59,7 +57,7 @@ class NodeWorlds : public testing::TestWithParam<Rank> {};
 TEST_P(NodeWorlds, EverybodyReachesEverybody) {
   run_ranks(GetParam(), {}, [](Node& node, const RankDevice& device) {
     all_to_all(node, device);
-    const auto left = node.leave(kPatience);
+    const auto left = node.leave(kNodePatience);
     EXPECT_TRUE(left) << to_string(left.error());
   });
 }
@@ -74,9 +72,9 @@ TEST(NodeTest, RegionsAreExchangedAndWritten) {
     Buffer buffer = require(device.domain.allocate(8));
     put(buffer, node.rank() + 100);
     ASSERT_TRUE(node[next].write(std::move(buffer), *boards[next].sub_region(0, 8)).wait().result);
-    ASSERT_TRUE(node.barrier(kPatience, {.fence = true}));
+    ASSERT_TRUE(node.barrier(kNodePatience, {.fence = true}));
     EXPECT_EQ(board.load_acquire<std::uint64_t>(0), (node.rank() + 3) % 4 + 100);
-    EXPECT_TRUE(node.leave(kPatience));
+    EXPECT_TRUE(node.leave(kNodePatience));
   });
 }
 
@@ -85,18 +83,18 @@ TEST(NodeTest, BulkCallsTakeRanks) {
     Buffer buffer = require(device.domain.allocate(8));
     if (node.rank() == 2) {
       put(buffer, 77);
-      ASSERT_TRUE(node.barrier(kPatience));
+      ASSERT_TRUE(node.barrier(kNodePatience));
       const std::vector<PeerIndex> all{0, 1, 3};
       const auto sent = node.peers().multicast(all, Send{buffer.gather()});
       EXPECT_TRUE(sent);
     } else {
       auto receiving = node[2].receive(std::move(buffer));
-      ASSERT_TRUE(node.barrier(kPatience));
-      auto [filled, result] = receiving.wait(kPatience);
+      ASSERT_TRUE(node.barrier(kNodePatience));
+      auto [filled, result] = receiving.wait(kNodePatience);
       ASSERT_TRUE(result) << to_string(result.error());
       EXPECT_EQ(get(filled), 77u);
     }
-    EXPECT_TRUE(node.leave(kPatience));
+    EXPECT_TRUE(node.leave(kNodePatience));
   });
 }
 
@@ -113,7 +111,7 @@ TEST(NodeTest, KnowsTheWorld) {
     EXPECT_EQ(node.find(node.rank()).error().code, Errc::not_found);
     EXPECT_EQ(node.find(3).error().code, Errc::not_found);
     EXPECT_EQ(node.find(3).error().value, 3u);
-    EXPECT_TRUE(node.leave(kPatience));
+    EXPECT_TRUE(node.leave(kNodePatience));
   });
 }
 
@@ -125,7 +123,7 @@ TEST(NodeTest, WhoIsNotConnectedIsNotReady) {
     EXPECT_EQ(missing.error().code, Errc::not_ready);
     EXPECT_EQ(missing.error().value, next);
     EXPECT_NE(to_string(missing.error()).find("connect()"), std::string::npos);
-    const auto barrier = node.barrier(kPatience);
+    const auto barrier = node.barrier(kNodePatience);
     ASSERT_FALSE(barrier);
     EXPECT_EQ(barrier.error().error.code, Errc::not_ready);
     // A bulk call reports the same, and names the rank. A rank that can never be there is not
@@ -133,7 +131,7 @@ TEST(NodeTest, WhoIsNotConnectedIsNotReady) {
     const std::pair<Rank, Errc> absent[] = {
         {next, Errc::not_ready}, {Rank{3}, Errc::not_found}, {node.rank(), Errc::not_found}};
     for (const auto& [rank, code] : absent) {
-      const auto bulk = node.peers().multicast(std::vector{rank}, Send{}, kPatience);
+      const auto bulk = node.peers().multicast(std::vector{rank}, Send{}, kNodePatience);
       ASSERT_FALSE(bulk);
       ASSERT_EQ(bulk.error().peers.size(), 1u);
       const PeerError& refused = bulk.error().peers[0];
@@ -146,31 +144,31 @@ TEST(NodeTest, WhoIsNotConnectedIsNotReady) {
     // Only 0 and 1 connect.
     if (node.rank() < 2) {
       const Rank other = 1 - node.rank();
-      const auto connected = node.connect(std::vector{other}, kPatience);
+      const auto connected = node.connect(std::vector{other}, kNodePatience);
       ASSERT_TRUE(connected) << to_string(connected.error());
       auto receiving = node[other].receive(require(device.domain.allocate(8)));
       Buffer buffer = require(device.domain.allocate(8));
       put(buffer, word_of(node.rank(), other));
-      ASSERT_TRUE(node[other].send(std::move(buffer)).wait(kPatience).result);
-      auto [filled, result] = receiving.wait(kPatience);
+      ASSERT_TRUE(node[other].send(std::move(buffer)).wait(kNodePatience).result);
+      auto [filled, result] = receiving.wait(kNodePatience);
       ASSERT_TRUE(result);
       EXPECT_EQ(get(filled), word_of(other, node.rank()));
-      EXPECT_TRUE(node.connect(std::vector{other}, kPatience)) << "again";
+      EXPECT_TRUE(node.connect(std::vector{other}, kNodePatience)) << "again";
       EXPECT_FALSE(node.find(2));
     }
-    EXPECT_TRUE(node.leave(kPatience));
+    EXPECT_TRUE(node.leave(kNodePatience));
   });
 }
 
 TEST(NodeTest, ConnectRefusesWhatIsNoPeer) {
   run_ranks(2, {}, [](Node& node, const RankDevice&) {
     for (const Rank wrong : {node.rank(), Rank{2}}) {
-      const auto refused = node.connect(std::vector{wrong}, kPatience);
+      const auto refused = node.connect(std::vector{wrong}, kNodePatience);
       ASSERT_FALSE(refused);
       EXPECT_EQ(refused.error().code, Errc::invalid_argument);
       EXPECT_EQ(refused.error().value, wrong);
     }
-    EXPECT_TRUE(node.leave(kPatience));
+    EXPECT_TRUE(node.leave(kNodePatience));
   });
 }
 
@@ -182,18 +180,18 @@ TEST(NodeTest, ConnectThatThePeerDoesNotMakeTimesOutAndNamesIt) {
       EXPECT_EQ(late.error().code, Errc::timed_out);
       EXPECT_EQ(node.find(1).error().code, Errc::not_ready);
     }
-    EXPECT_TRUE(node.exchange(node.rank(), kPatience)) << "nobody left before";
-    EXPECT_TRUE(node.leave(kPatience));
+    EXPECT_TRUE(node.exchange(node.rank(), kNodePatience)) << "nobody left before";
+    EXPECT_TRUE(node.leave(kNodePatience));
   });
 }
 
 TEST(NodeTest, PartnersAreEnoughForABarrier) {
   run_ranks(6, {.connect = Connect::partners, .barrier = BarrierAlgorithm::dissemination},
             [](Node& node, const RankDevice&) {
-              for (int round = 0; round < 20; ++round) ASSERT_TRUE(node.barrier(kPatience));
+              for (int round = 0; round < 20; ++round) ASSERT_TRUE(node.barrier(kNodePatience));
               EXPECT_EQ(node.find((node.rank() + 3) % 6).error().code, Errc::not_ready);
               EXPECT_TRUE(node.find((node.rank() + 1) % 6));
-              EXPECT_TRUE(node.leave(kPatience));
+              EXPECT_TRUE(node.leave(kNodePatience));
             });
 }
 
@@ -202,11 +200,11 @@ TEST(NodeTest, SubsetsMeetByThemselves) {
     const std::vector<Rank> even{0, 2};
     const std::vector<Rank> odd{1, 3};
     auto own = require(node.make_barrier(node.rank() % 2 == 0 ? even : odd));
-    for (int round = 0; round < 20; ++round) ASSERT_TRUE(own(kPatience));
+    for (int round = 0; round < 20; ++round) ASSERT_TRUE(own(kNodePatience));
     EXPECT_EQ(node.make_barrier(node.rank() % 2 == 0 ? odd : even).error().code,
               Errc::invalid_argument);
-    ASSERT_TRUE(node.barrier(kPatience));
-    EXPECT_TRUE(node.leave(kPatience));
+    ASSERT_TRUE(node.barrier(kNodePatience));
+    EXPECT_TRUE(node.leave(kNodePatience));
   });
 }
 
@@ -254,16 +252,17 @@ TEST(NodeTest, NobodySeesAnErrorWhenAllLeave) {
   for (int round = 0; round < 10; ++round)
     run_ranks(4, {}, [](Node& node, const RankDevice& device) {
       all_to_all(node, device);
-      const auto left = node.leave(kPatience);
+      const auto left = node.leave(kNodePatience);
       ASSERT_TRUE(left) << to_string(left.error());
-      EXPECT_TRUE(node.leave(kPatience)) << "again";
+      EXPECT_TRUE(node.leave(kNodePatience)) << "again";
     });
 }
 
 TEST(NodeTest, WhoLeavesIsPeerClosedToWhoWaitsForIt) {
   run_ranks(3, {}, [](Node& node, const RankDevice& device) {
     if (node.rank() != 1) {
-      auto [buffer, result] = node[1].receive(require(device.domain.allocate(8))).wait(kPatience);
+      auto [buffer, result] =
+          node[1].receive(require(device.domain.allocate(8))).wait(kNodePatience);
       ASSERT_FALSE(result);
       EXPECT_EQ(result.error().code, Errc::peer_closed) << to_string(result.error());
       EXPECT_EQ(result.error().value, 1u);
@@ -271,10 +270,10 @@ TEST(NodeTest, WhoLeavesIsPeerClosedToWhoWaitsForIt) {
       // The other ranks continue.
       const Rank other = 2 - node.rank();
       auto receiving = node[other].receive(std::move(buffer));
-      ASSERT_TRUE(node[other].send(require(device.domain.allocate(8))).wait(kPatience).result);
-      EXPECT_TRUE(receiving.wait(kPatience).result);
+      ASSERT_TRUE(node[other].send(require(device.domain.allocate(8))).wait(kNodePatience).result);
+      EXPECT_TRUE(receiving.wait(kNodePatience).result);
     }
-    EXPECT_TRUE(node.leave(kPatience));
+    EXPECT_TRUE(node.leave(kNodePatience));
   });
 }
 

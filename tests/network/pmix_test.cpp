@@ -29,13 +29,13 @@ using nlohmann::json;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-const std::string kDigits(64, 'a');
+const std::string kSecretDigits(64, 'a');
 
 PmixCard card() {
   return {.loopback = "boot/1",
           .addresses = {"10.0.0.1", "2001:db8::1"},
           .port = 7000,
-          .secret = require(Secret::from_hex(kDigits))};
+          .secret = require(Secret::from_hex(kSecretDigits))};
 }
 
 TEST(PmixCard, RoundTripKeepsEveryField) {

@@ -17,6 +17,9 @@
 
 namespace verbatim::test {
 
+/// The longest wait of these tests; long enough for a busy machine.
+inline constexpr std::chrono::seconds kNodePatience{20};
+
 /// A coordinator, and the identities of the ranks.
 class Job {
  public:

@@ -14,11 +14,6 @@ bool readable(int fd, std::chrono::milliseconds patience) {
   return poll(&entry, 1, static_cast<int>(patience.count())) == 1;
 }
 
-/// Ends that rank's session without a goodbye.
-void lose(std::vector<Exchanger>& sessions, Rank rank) {
-  const Exchanger gone = std::move(sessions[rank]);
-}
-
 TEST(Departures, AreToldToEverybodyInOneOrder) {
   const World world{5};
   auto sessions = world.join_all();

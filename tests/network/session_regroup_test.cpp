@@ -6,10 +6,6 @@
 namespace verbatim::test {
 namespace {
 
-void lose(std::vector<Exchanger>& sessions, Rank rank) {
-  const Exchanger gone = std::move(sessions[rank]);
-}
-
 std::vector<bool> presence(const Exchanger& session) {
   std::vector<bool> present;
   for (const Member& each : session.members()) present.push_back(each.present);

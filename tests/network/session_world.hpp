@@ -36,6 +36,11 @@ inline void at_once(std::size_t count, const std::function<void(Rank)>& call) {
   for (Rank rank = 0; rank < count; ++rank) threads.emplace_back([&call, rank] { call(rank); });
 }
 
+/// Ends that rank's session without a goodbye.
+inline void lose(std::vector<Exchanger>& sessions, Rank rank) {
+  const Exchanger gone = std::move(sessions[rank]);
+}
+
 class World {
  public:
   explicit World(Rank size, CoordinatorOptions options = {})

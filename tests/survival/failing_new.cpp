@@ -10,14 +10,14 @@ namespace verbatim::test {
 namespace {
 
 std::atomic<bool> is_counting{false};
-std::atomic<unsigned> count{0};
+std::atomic<unsigned> failing_count{0};
 std::atomic<unsigned> failing{0};
 std::atomic<bool> all_that_follow{false};
 
 bool fails_now() noexcept {
   if (!is_counting.load(std::memory_order_relaxed)) [[likely]]
     return false;
-  const unsigned number = count.fetch_add(1) + 1;
+  const unsigned number = failing_count.fetch_add(1) + 1;
   const unsigned which = failing.load();
   return which != 0 && (number == which || (number > which && all_that_follow.load()));
 }
@@ -35,7 +35,7 @@ void* allocate(std::size_t bytes, std::size_t alignment) {
 }  // namespace
 
 void fail_allocation(unsigned which, Failing how) noexcept {
-  count = 0;
+  failing_count = 0;
   failing = which;
   all_that_follow = how == Failing::from_then;
   is_counting = true;
@@ -43,7 +43,7 @@ void fail_allocation(unsigned which, Failing how) noexcept {
 
 unsigned stop_failing() noexcept {
   is_counting = false;
-  return count.load();
+  return failing_count.load();
 }
 
 }  // namespace verbatim::test

@@ -24,7 +24,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::size_t kBytes = 1 << 20;
+constexpr std::size_t kForkedBytes = 1 << 20;
 constexpr std::byte kMark{0x77};
 
 /// Writes marks over all of the peer's memory. Link: to the owner.
@@ -46,15 +46,15 @@ const Role kMarker{"marker", &play_marker};
 /// Lets a peer write to memory of ours at `place`, where our parent had a Buffer.
 void expose_memory_at(void* place) {
   // The kernel left a hole there, because Buffers are not inherited.
-  void* const memory = mmap(place, kBytes, PROT_READ | PROT_WRITE,
+  void* const memory = mmap(place, kForkedBytes, PROT_READ | PROT_WRITE,
                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
   ASSERT_EQ(memory, place) << "the Buffer was inherited";
-  const std::span<std::byte> ordinary{static_cast<std::byte*>(memory), kBytes};
+  const std::span<std::byte> ordinary{static_cast<std::byte*>(memory), kForkedBytes};
   const ProtectionDomain domain = require(open_context().allocate_domain());
   // The child's own windows. They have the numbers that the parent's had.
   std::vector<SharedRegion> windows;
   for (int i = 0; i < 4; ++i)
-    windows.push_back(require(domain.allocate_shared(kBytes, Access::remote_write)));
+    windows.push_back(require(domain.allocate_shared(kForkedBytes, Access::remote_write)));
   const SharedRegion exposed = require(domain.register_shared(ordinary));
   const auto [here, there] = socket_pair();
   Process marker = Process::start({"marker"}, {there});
@@ -74,7 +74,7 @@ TEST(ForkedChild, HasATableOfMemoryOfItsOwn) {
   const ProtectionDomain domain = require(open_context().allocate_domain());
   std::vector<SharedRegion> windows;
   for (int i = 0; i < 4; ++i)
-    windows.push_back(require(domain.allocate_shared(kBytes, Access::remote_write)));
+    windows.push_back(require(domain.allocate_shared(kForkedBytes, Access::remote_write)));
   for (SharedRegion& each : windows)
     VERBATIM_CONTAINED(30s, [&] { expose_memory_at(each.quiescent_bytes().data()); });
   for (SharedRegion& each : windows)
@@ -85,14 +85,15 @@ TEST(ForkedChild, HasATableOfMemoryOfItsOwn) {
 TEST(ForkedChild, FreesNothingOfItsParents) {
   const SoftDirectory directory;
   ConnectedPair pair;
-  SharedRegion window = require(pair.domain.allocate_shared(kBytes, Access::remote_write));
+  SharedRegion window = require(pair.domain.allocate_shared(kForkedBytes, Access::remote_write));
   VERBATIM_CONTAINED(30s, [&] {
     ConnectedPair own;
     exchange(own);
-    const SharedRegion also = require(own.domain.allocate_shared(kBytes, Access::remote_write));
+    const SharedRegion also =
+        require(own.domain.allocate_shared(kForkedBytes, Access::remote_write));
   });
   exchange(pair);
-  Buffer source = require(pair.domain.allocate(kBytes));
+  Buffer source = require(pair.domain.allocate(kForkedBytes));
   std::ranges::fill(source.bytes(), kMark);
   pair.local.post(Write{source.gather(), window.remote()}, 1);
   poll_ok(pair.local.sends);

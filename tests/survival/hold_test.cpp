@@ -25,7 +25,7 @@ namespace verbatim::test {
 namespace {
 
 constexpr std::size_t kPage = 4096;
-constexpr std::size_t kBytes = 4 * kPage;
+constexpr std::size_t kHeldBytes = 4 * kPage;
 std::byte* forbidden = nullptr;
 
 void stop_inside(int) {
@@ -44,8 +44,8 @@ int play_holder(const std::vector<std::string>& role) {
   Link link{kFirstLinkFd};
   Session session = join(link);
   auto* const memory = static_cast<std::byte*>(
-      mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
-  const std::span<std::byte> bytes{memory, kBytes};
+      mmap(nullptr, kHeldBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  const std::span<std::byte> bytes{memory, kHeldBytes};
   fill(bytes, 7);
   const MemoryRegion region = require(session.domain.register_local(bytes));
   struct sigaction action{};
@@ -124,7 +124,7 @@ class Held : public testing::TestWithParam<const char*> {
   Process holder = Process::start({"holder", GetParam()}, {ends.second});
   Link link{ends.first};
   Session session = join(link);
-  Buffer sink = require(session.domain.allocate(kBytes));
+  Buffer sink = require(session.domain.allocate(kHeldBytes));
 };
 
 /// It is stopped in a write into a region, so it holds the region.
@@ -136,7 +136,7 @@ TEST_P(HeldRegion, MakesDeregistrationFail) {
   expect_busy([&] { return deregister(); });
   // Nothing was taken back, so the copy is valid.
   EXPECT_EQ(resume(), 'd');
-  EXPECT_TRUE(holds(session.exposed.bytes().first(kBytes), 7));
+  EXPECT_TRUE(holds(session.exposed.bytes().first(kHeldBytes), 7));
   let_go();
 }
 

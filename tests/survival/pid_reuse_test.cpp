@@ -24,16 +24,16 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::size_t kBytes = 64 << 10;
+constexpr std::size_t kExposedBytes = 64 << 10;
 constexpr std::byte kUntouched{0xee};
 
 /// The same address in every process of the test.
 std::span<std::byte> memory_at_a_place() {
   void* const place = reinterpret_cast<void*>(std::uintptr_t{0x2a00'0000'0000});
-  void* const memory = mmap(place, kBytes, PROT_READ | PROT_WRITE,
+  void* const memory = mmap(place, kExposedBytes, PROT_READ | PROT_WRITE,
                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
   if (memory != place) give_up("the place is taken", Where::current());
-  return {static_cast<std::byte*>(memory), kBytes};
+  return {static_cast<std::byte*>(memory), kExposedBytes};
 }
 
 /// Shares ordinary memory until it is killed. Link: to the writer.
@@ -94,7 +94,7 @@ void write_to_the_dead(bool reads, std::size_t bytes) {
   options.ack_timeout = require(AckTimeout::at_least(30ms));
   options.max_ack_retries = require(MaxAckRetries::limited(3));
   Meeting with = meet(link, options);
-  Buffer memory = require(domain.allocate(kBytes));
+  Buffer memory = require(domain.allocate(kExposedBytes));
   fill(memory.bytes(), 1);
   const auto target = with.peer_memory.sub_region(0, bytes).value();
   const auto post = [&] {
@@ -116,7 +116,7 @@ void write_to_the_dead(bool reads, std::size_t bytes) {
 }
 
 class PidReuse : public testing::TestWithParam<std::size_t> {};
-INSTANTIATE_TEST_SUITE_P(Bytes, PidReuse, testing::Values(8, kBytes));
+INSTANTIATE_TEST_SUITE_P(Bytes, PidReuse, testing::Values(8, kExposedBytes));
 
 TEST_P(PidReuse, WriteToADeadPeerTouchesNobody) {
   const SoftDirectory directory;

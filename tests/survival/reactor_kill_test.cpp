@@ -57,9 +57,9 @@ int play_crowd(const std::vector<std::string>& role) {
 }
 const Role kCrowd{"crowd", &play_crowd};
 
-class Server {
+class ReactorServer {
  public:
-  Server() { reactor_.spawn(accept_all(*this)); }
+  ReactorServer() { reactor_.spawn(accept_all(*this)); }
 
   /// A client process comes, talks, and is killed.
   void see_one_killed() {
@@ -87,14 +87,14 @@ class Server {
   }
 
  private:
-  static Task<void> accept_all(Server& self) {
+  static Task<void> accept_all(ReactorServer& self) {
     for (;;) {
       auto met = co_await self.reactor_.accept(self.listener_);
       if (!met) give_up(to_string(met.error()), Where::current());
       self.reactor_.spawn(serve(self, std::move(met->channel), self.pool_.try_take()));
     }
   }
-  static Task<void> serve(Server& self, Channel channel, Buffer buffer) {
+  static Task<void> serve(ReactorServer& self, Channel channel, Buffer buffer) {
     for (int echoes = 0;; ++echoes) {
       auto asked = co_await channel.receive(std::move(buffer));
       if (!asked.result) break;
@@ -119,7 +119,7 @@ class Server {
 TEST(ReactorKill, ClientWithManyConnectionsTakesNothingAlong) {
   const SoftDirectory directory;
   VERBATIM_CONTAINED(200s, [] {
-    Server server;
+    ReactorServer server;
     server.see_one_killed();
     server.see_one_killed();
     const Holdings early = Holdings::now();

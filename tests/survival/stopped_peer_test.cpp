@@ -25,7 +25,7 @@ namespace {
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
-constexpr std::size_t kBytes = 4 * 4096;  // What the holder copies.
+constexpr std::size_t kCopiedBytes = 4 * 4096;  // What the holder copies.
 constexpr unsigned kMessages = 200;
 
 /// The size of message `index`: small ones travel in the ring, large ones are placed.
@@ -36,7 +36,7 @@ int play_steady(const std::vector<std::string>&) {
   const Control control{kControlFd};
   Link link{kFirstLinkFd};
   Session session = join(link);
-  Buffer source = require(session.domain.allocate(kBytes));
+  Buffer source = require(session.domain.allocate(kCopiedBytes));
   while (control.hear() == 'g') {
     for (unsigned i = 0; i < kMessages; ++i) {
       fill(source.bytes().first(size_of(i)), i);
@@ -52,9 +52,9 @@ int play_steady(const std::vector<std::string>&) {
 const Role kSteady{"steady", &play_steady};
 
 /// Memory for receives, and the queue pair or shared queue to which they are posted.
-class Server {
+class StoppedServer {
  public:
-  explicit Server(bool shared) : queue(completion_queue(domain.context())) {
+  explicit StoppedServer(bool shared) : queue(completion_queue(domain.context())) {
     if (shared) srq.emplace(require(domain.create_shared_receive_queue({.max_requests = 16})));
   }
   [[nodiscard]] Meeting accept(Link& link) {
@@ -67,18 +67,18 @@ class Server {
     return meet(link, options, window.remote());
   }
   void post(QueuePair& queue_pair, std::uint64_t place) {
-    const Receive work{sink.scatter(place * kBytes, kBytes)};
+    const Receive work{sink.scatter(place * kCopiedBytes, kCopiedBytes)};
     require(srq ? unsafe::post(*srq, work, WrId{place})
                 : unsafe::post(queue_pair, work, WrId{place}));
   }
 
   ProtectionDomain domain = require(open_context().allocate_domain());
-  RawRegion window{domain, kBytes};   // What the holder may write to,
-  RawRegion receive{domain, kBytes};  // and where its message goes.
-  RawRegion unrelated{domain, kBytes};
+  RawRegion window{domain, kCopiedBytes};   // What the holder may write to,
+  RawRegion receive{domain, kCopiedBytes};  // and where its message goes.
+  RawRegion unrelated{domain, kCopiedBytes};
   CompletionQueue queue;
   std::optional<SharedReceiveQueue> srq;
-  Buffer sink = require(domain.allocate(16 * kBytes));
+  Buffer sink = require(domain.allocate(16 * kCopiedBytes));
 };
 
 /// What the holder does; whether all queue pairs share their receives.
@@ -125,7 +125,7 @@ class Scene {
   std::pair<int, int> ends = socket_pair();
   Process holder;
   Link link;
-  Server server;
+  StoppedServer server;
   Meeting its;
 };
 
@@ -221,7 +221,7 @@ TEST_P(StoppedPeer, KeepsTheQueuePairFromANewConnection) {
 
 /// Takes what another process sends through the same queues, and checks it.
 void expect_traffic(Scene& scene) {
-  Server& server = scene.server;
+  StoppedServer& server = scene.server;
   const auto [here, there] = socket_pair();
   Process steady = Process::start({"steady"}, {there});
   Link link{here};
@@ -239,7 +239,7 @@ void expect_traffic(Scene& scene) {
         // writer.
         const auto sink = place == Scene::kHeld
                               ? server.receive.bytes()
-                              : server.sink.bytes().subspan(place * kBytes, kBytes);
+                              : server.sink.bytes().subspan(place * kCopiedBytes, kCopiedBytes);
         is_good = found->ok() && found->byte_count() == size_of(came) &&
                   holds(sink.first(size_of(came)), came);
         ++came;

@@ -131,7 +131,7 @@ int get_completion_event(ibv_comp_channel* channel, ibv_cq** queue, void** user)
   for (;;) {
     std::uint32_t message[2];
     // Blocks or not, depending on how the program set up the descriptor.
-    const ssize_t size = read(channel->fd, message, sizeof message);
+    const ssize_t size = ::read(channel->fd, message, sizeof message);
     if (size != static_cast<ssize_t>(sizeof message)) return -1;
     CompletionQueue* const found = engine.completion_queues.at(message[0]);
     // The message is invalid, or belongs to a queue that is gone. The program does not see it.

@@ -26,7 +26,6 @@ namespace verbatim::engine {
 namespace {
 
 constexpr std::uint64_t kNever = ~std::uint64_t{0};
-constexpr std::uint64_t kBusyNs = 20'000;  // When to look again at a queue pair that is in use.
 
 }  // namespace
 

@@ -15,7 +15,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 /// How long the owner may take to answer. A helper thread wakes up in a fraction of this.
-constexpr auto kPatience = std::chrono::milliseconds{50};
+constexpr auto kAnswerPatience = std::chrono::milliseconds{50};
 /// How long the owner may take when it has begun an atomic, because nobody could tell afterwards
 /// whether the atomic was done.
 constexpr auto kAtomicPatience = std::chrono::seconds{10};
@@ -94,15 +94,16 @@ void take_answer(const RelayBox& box, const Piece& piece) noexcept {
 /// Exchanges one request and its answer. The caller holds the lock of the box.
 Copied exchange_piece(Engine& engine, Peer& owner, const Piece& piece) noexcept {
   RelayBox& box = owner.segment().relay;
-  const Turn rest = bring_to_rest(engine, owner, kPatience);
+  const Turn rest = bring_to_rest(engine, owner, kAnswerPatience);
   if (is_under_way(rest.state)) return owner.is_alive() ? Copied::not_now : Copied::no;
   write_request(box, piece);
   const Turn ours{rest.sequence + 1, RelayState::asked};
   box.turn.store(ours.word(), std::memory_order_release);
   owner.ring_doorbell();
-  Turn answer = wait_for_answer(engine, owner, kPatience);
+  Turn answer = wait_for_answer(engine, owner, kAnswerPatience);
   if (is_under_way(answer.state))
-    answer = bring_to_rest(engine, owner, is_atomic(piece.work) ? kAtomicPatience : kPatience);
+    answer =
+        bring_to_rest(engine, owner, is_atomic(piece.work) ? kAtomicPatience : kAnswerPatience);
   if (answer.sequence != ours.sequence) return Copied::no;  // Another process wrote here.
   switch (answer.state) {
     case RelayState::done: take_answer(box, piece); return Copied::yes;
@@ -119,7 +120,7 @@ Copied exchange_piece(Engine& engine, Peer& owner, const Piece& piece) noexcept 
 
 Copied exchange_all(Engine& engine, Peer& owner, Piece whole) noexcept {
   RelayBox& box = owner.segment().relay;
-  const TaggedGuard guard{box.lock, engine.tag(), engine.peers(), LockRank::relay, kPatience};
+  const TaggedGuard guard{box.lock, engine.tag(), engine.peers(), LockRank::relay, kAnswerPatience};
   if (!guard) return Copied::not_now;
   Copied result = Copied::yes;
   while (result == Copied::yes && whole.size > 0) {

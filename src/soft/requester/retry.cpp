@@ -15,7 +15,6 @@
 namespace verbatim::engine {
 namespace {
 
-constexpr std::uint64_t kBusyNs = 20'000;
 constexpr std::uint64_t kReadyPollNs = 200'000;  // How often to check for the peer.
 
 /// The wire codes of the "no receive posted" timer, in microseconds.

@@ -13,6 +13,9 @@
 
 namespace verbatim::engine {
 
+/// When to look again at a queue pair that is in use.
+inline constexpr std::uint64_t kBusyNs = 20'000;
+
 /// Keeps a request for later: its elements, and inline data by value, because the caller may reuse
 /// both.
 Waiting& keep(QueuePair& queue_pair, const ibv_send_wr& request, std::uint32_t number) noexcept;

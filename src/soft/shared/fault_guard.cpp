@@ -16,7 +16,7 @@ namespace {
 
 /// One for each process, and spare ones for processes that are ending.
 std::array<std::atomic<std::uintptr_t>, std::size_t{2} * kProcessSlots> segments{};
-struct sigaction before{};
+struct sigaction previous_action{};
 
 /// Maps empty memory over the segment that holds this address. Calls only what a signal handler may
 /// call.
@@ -32,12 +32,13 @@ bool replace_segment(std::uintptr_t fault) noexcept {
 
 void on_fault(int number, siginfo_t* info, void* context) {
   if (replace_segment(reinterpret_cast<std::uintptr_t>(info->si_addr))) return;
-  if ((before.sa_flags & SA_SIGINFO) != 0) return before.sa_sigaction(number, info, context);
-  if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN)
-    return before.sa_handler(number);
+  if ((previous_action.sa_flags & SA_SIGINFO) != 0)
+    return previous_action.sa_sigaction(number, info, context);
+  if (previous_action.sa_handler != SIG_DFL && previous_action.sa_handler != SIG_IGN)
+    return previous_action.sa_handler(number);
   // No handler is left. The same access faults again, and ends the program as it would have without
   // us.
-  sigaction(SIGBUS, &before, nullptr);
+  sigaction(SIGBUS, &previous_action, nullptr);
 }
 
 }  // namespace
@@ -49,7 +50,7 @@ void guard_faults() noexcept {
     ours.sa_sigaction = &on_fault;
     ours.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
     sigemptyset(&ours.sa_mask);
-    sigaction(SIGBUS, &ours, &before);
+    sigaction(SIGBUS, &ours, &previous_action);
   });
 }
 

@@ -22,13 +22,13 @@ struct HeldLocks {
 // Trivial, so that a thread of the program needs no allocation for it.
 constinit thread_local HeldLocks held{};
 
-[[noreturn]] void out_of_order(const Held& before, LockRank rank,
+[[noreturn]] void out_of_order(const Held& former, LockRank rank,
                                const std::source_location& where) noexcept {
   std::fprintf(stderr,
                "verbatim: lock of rank %u taken at %s:%u while one of rank %u is held, taken at "
                "%s:%u; see soft/shared/lock_rank.hpp\n",
                static_cast<unsigned>(rank), where.file_name(), where.line(),
-               static_cast<unsigned>(before.rank), before.where.file_name(), before.where.line());
+               static_cast<unsigned>(former.rank), former.where.file_name(), former.where.line());
   std::abort();
 }
 

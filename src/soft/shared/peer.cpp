@@ -20,7 +20,6 @@
 namespace verbatim::engine {
 namespace {
 
-constexpr std::size_t kWindowTableBytes = kMemoryObjects * sizeof(std::atomic<Window*>);
 constinit const Word kAllRegions{kRegions};
 
 }  // namespace

@@ -50,6 +50,9 @@ struct Window {
 /// Unmaps and frees a list of them.
 void unmap(Window* windows) noexcept;
 
+/// A table of one window for each memory object.
+inline constexpr std::size_t kWindowTableBytes = kMemoryObjects * sizeof(std::atomic<Window*>);
+
 class Peers;
 
 class Peer {

@@ -17,8 +17,6 @@
 namespace verbatim::engine {
 namespace {
 
-constexpr std::size_t kWindowTableBytes = kMemoryObjects * sizeof(std::atomic<Window*>);
-
 /// Maps the segment of a peer, with a read-only table of regions. Returns nullptr if the file is no
 /// segment of ours.
 Segment* map_segment(int fd, std::uint32_t slot) noexcept {

@@ -385,7 +385,7 @@ TEST_F(ContextTest, HandlesMayBeDroppedInAnyOrder) {
   }
 }
 
-std::string logged;
+std::string logged_errors;
 
 TEST_F(ContextTest, WhatCannotBeTornDownIsLogged) {
   table.dealloc_pd = [](ibv_pd* domain) {
@@ -397,16 +397,16 @@ TEST_F(ContextTest, WhatCannotBeTornDownIsLogged) {
     errno = EIO;
     return -1;
   };
-  logged.clear();
+  logged_errors.clear();
   const LogSink before = set_log_sink([](LogLevel level, std::string_view line) noexcept {
-    if (level == LogLevel::error) (logged += line) += '\n';
+    if (level == LogLevel::error) (logged_errors += line) += '\n';
   });
   {
     const auto domain = require(open().allocate_domain());
   }
   set_log_sink(before);
-  EXPECT_NE(logged.find("ibv_dealloc_pd: busy"), std::string::npos) << logged;
-  EXPECT_NE(logged.find("ibv_close_device: driver"), std::string::npos) << logged;
+  EXPECT_NE(logged_errors.find("ibv_dealloc_pd: busy"), std::string::npos) << logged_errors;
+  EXPECT_NE(logged_errors.find("ibv_close_device: driver"), std::string::npos) << logged_errors;
 }
 
 TEST_F(ContextTest, LifeOfEveryObjectIsLogged) {

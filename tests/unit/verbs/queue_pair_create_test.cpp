@@ -174,12 +174,12 @@ TEST_F(QueuePairCreateTest, NoInlineIsNotTriedTwice) {
   EXPECT_EQ(creations, 1);
 }
 
-int refusal = 0;
+int create_refusal = 0;
 
-/// A device that accepts no inline data, and answers with `refusal`.
+/// A device that accepts no inline data, and answers with `create_refusal`.
 ibv_qp* refuse_inline(ibv_pd* domain, ibv_qp_init_attr* init) {
   if (init->cap.max_inline_data == 0) return verbatim_null_provider()->create_qp(domain, init);
-  errno = refusal;
+  errno = create_refusal;
   return nullptr;
 }
 
@@ -187,7 +187,7 @@ TEST_F(QueuePairCreateTest, WhatCanMeanTooMuchInlineIsTriedWithout) {
   table.create_qp = &refuse_inline;
   const Bench bench(open());
   for (const int error : {EINVAL, EOPNOTSUPP, ENOSYS, ENOMEM}) {
-    refusal = error;
+    create_refusal = error;
     EXPECT_EQ(require(bench.prepare()).limits().max_inline_bytes, 0u) << error;
   }
 }
@@ -197,7 +197,7 @@ TEST_F(QueuePairCreateTest, WhatCannotMeanTooMuchInlineIsReportedAsItIs) {
   table.create_qp = &refuse_inline;
   const Bench bench(open());
   for (const int error : {EIO, EPERM, EACCES, EBUSY, ENODEV, EAGAIN, EFAULT, EINTR}) {
-    refusal = error;
+    create_refusal = error;
     for (const std::optional<std::uint32_t> asked : {std::optional<std::uint32_t>{}, {100u}}) {
       const auto prepared =
           bench.prepare([&](QueuePairOptions& options) { options.max_inline_bytes = asked; });
