@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "checks.hpp"
+#include "units.hpp"
 
 namespace verbatim::cli {
 namespace {
@@ -15,7 +16,6 @@ namespace {
 using detail::format_bytes;
 using detail::kUnlimited;
 
-constexpr std::uint64_t kMiB = 1u << 20;
 /// Below the first, not even a program's queues fit; below the second, real programs do not.
 constexpr std::uint64_t kTinyMemlock = kMiB;
 constexpr std::uint64_t kSmallMemlock = 64 * kMiB;

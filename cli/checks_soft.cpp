@@ -6,13 +6,12 @@
 #include <filesystem>
 
 #include "checks.hpp"
+#include "units.hpp"
 
 namespace verbatim::cli {
 namespace {
 
 using detail::format_bytes;
-
-constexpr std::uint64_t kMebi = 1u << 20;
 
 bool is_hidden(const Snapshot& snapshot) {
   return std::ranges::none_of(snapshot.devices.devices, &DeviceReport::is_soft);
@@ -110,8 +109,8 @@ Findings check_soft_space(const Snapshot& snapshot) {
   Finding found{.id = "soft.space",
                 .title = is_shm ? "space in /dev/shm" : "space for " + path,
                 .value = fmt::format("{} of {} free", format_bytes(free), format_bytes(total))};
-  if (free >= 16 * kMebi) return {found};
-  found.severity = free < kMebi ? Severity::error : Severity::warning;
+  if (free >= 16 * kMiB) return {found};
+  found.severity = free < kMiB ? Severity::error : Severity::warning;
   found.why = "soft0 keeps queues there: opening it, or making a queue, fails with ENOSPC";
   found.fix = is_shm ? "sudo mount -o remount,size=1G /dev/shm  # Docker: --shm-size=1g"
                      : "export VERBATIM_SOFT_DIR=/dev/shm/verbatim-$(id -u)";

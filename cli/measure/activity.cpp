@@ -13,11 +13,10 @@
 #include <sstream>
 
 #include "measure/failure.hpp"
+#include "units.hpp"
 
 namespace verbatim::cli {
 namespace {
-
-constexpr double kMebibyte = 1 << 20;
 
 std::string printable(std::string text) {
   std::ranges::replace_if(text, [](char each) { return each < ' ' || each > '~'; }, '?');
@@ -117,7 +116,7 @@ std::string rate_text(const std::optional<double>& value) {
 }
 
 std::string mebi(std::uint64_t bytes) {
-  return fmt::format("{:.1f}", static_cast<double>(bytes) / kMebibyte);
+  return fmt::format("{:.1f}", static_cast<double>(bytes) / double{kMiB});
 }
 
 void add_ports(const Activity& now, const Activity* before, std::vector<std::string>& lines) {

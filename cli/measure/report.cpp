@@ -10,10 +10,10 @@
 #include <string_view>
 #include <vector>
 
+#include "units.hpp"
+
 namespace verbatim::cli {
 namespace {
-
-constexpr double kMebi = 1 << 20;
 
 double scale(const Row& row) noexcept { return is_round_trip(row.what.verb) ? 2000.0 : 1000.0; }
 
@@ -100,7 +100,7 @@ double Row::greatest_us() const noexcept {
   return static_cast<double>(outcome.latency.greatest()) / scale(*this);
 }
 double Row::mib_per_s() const noexcept {
-  return million_per_s() * 1e6 * static_cast<double>(what.bytes) / kMebi;
+  return million_per_s() * 1e6 * static_cast<double>(what.bytes) / double{kMiB};
 }
 double Row::million_per_s() const noexcept {
   const double picoseconds = outcome.volume.pace.percentile(0.5);

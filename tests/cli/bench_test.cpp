@@ -30,7 +30,6 @@ using testing::Not;
 using testing::StartsWith;
 
 const SoftSubcommand bench{"bench"};
-const std::vector<std::string> kSoft = SoftSubcommand::variables();
 
 TEST(Bench, MeasuresAndChecksEveryVerb) {
   const auto outcome = bench({"--verb", "all", "-s", "8,4K", "-n", "300", "--json"});
@@ -98,7 +97,7 @@ TEST(Bench, OnOneProcessorTheEndsTakeTurns) {
   std::vector<std::string> words = {"taskset", "-c", "0"};
   for (auto& each : bench.words({"--verb", "all", "-s", "8", "-n", "200", "--json"}))
     words.push_back(each);
-  const auto outcome = run_command(words, kSoft);
+  const auto outcome = run_command(words, SoftSubcommand::variables());
   ASSERT_EQ(outcome.status, 0) << outcome.errors;
   EXPECT_THAT(outcome.output, HasSubstr("take turns"));
 }
@@ -145,7 +144,7 @@ TEST(Bench, RunsPerftestBesideIt) {
 }
 
 TEST(Bench, SaysThatPerftestIsNotThere) {
-  auto variables = kSoft;
+  auto variables = SoftSubcommand::variables();
   variables.emplace_back("PATH=/nowhere");
   const auto outcome =
       run_command(bench.words({"-s", "8", "-n", "10", "--against", "perftest"}), variables);
@@ -229,7 +228,8 @@ TEST(BenchListen, DropsStrangersAndServesOn) {
 TEST(BenchListen, SurvivesAClientThatIsKilled) {
   Listening server;
   {
-    Command client{bench.words({server.address, "-s", "8", "--duration", "50"}), kSoft};
+    Command client{bench.words({server.address, "-s", "8", "--duration", "50"}),
+                   SoftSubcommand::variables()};
     EXPECT_TRUE(client.prints("median"));
     client.signal(SIGKILL);
     static_cast<void>(client.finish());
@@ -244,7 +244,8 @@ TEST(BenchClient, SaysThatNobodyListens) {
 }
 
 TEST(BenchClient, KeepsWhatItHasAtCtrlC) {
-  Command command{bench.words({"-s", "8-1M", "--duration", "1", "--only", "latency"}), kSoft};
+  Command command{bench.words({"-s", "8-1M", "--duration", "1", "--only", "latency"}),
+                  SoftSubcommand::variables()};
   ASSERT_TRUE(command.prints("ok"));  // The first of 18 sizes is there.
   command.signal(SIGINT);
   const auto outcome = command.finish();
@@ -257,7 +258,7 @@ TEST(BenchClient, KeepsWhatItHasAtCtrlC) {
 TEST(BenchClient, EndsACountedStreamAtCtrlC) {
   PseudoTerminal terminal{
       bench.words({"--verb", "send", "-s", "8", "-n", "1000000000000", "--only", "bandwidth"}),
-      kSoft,
+      SoftSubcommand::variables(),
       {}};
   ASSERT_TRUE(terminal.shows("send 8 bandwidth"));  // The progress of the stream.
   terminal.press("\x03");

@@ -16,7 +16,6 @@ using testing::IsEmpty;
 using testing::StartsWith;
 
 const std::string kNoLibrary = "VERBATIM_LIBIBVERBS=/nonexistent/libibverbs.so.1";
-const std::string kFakeLibrary = "VERBATIM_LIBIBVERBS=" VERBATIM_FAKE_LIBIBVERBS;
 
 TEST(Devices, MarksTheSoftwareDevice) {
   const auto outcome = run_verbatim({"devices"}, {kNoLibrary});

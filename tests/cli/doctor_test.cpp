@@ -22,8 +22,6 @@ namespace {
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-const std::string kFakeVerbs = "VERBATIM_LIBIBVERBS=" VERBATIM_FAKE_LIBIBVERBS;
-
 /// One finding of `doctor --json`; null if it is not there.
 nlohmann::json finding(const Command::Outcome& outcome, const std::string& id) {
   const auto report = json_of(outcome);
@@ -90,7 +88,7 @@ TEST_F(DoctorTest, NamesAWrongDeviceName) {
 TEST_F(DoctorTest, NamesAPortThatIsNotActive) {
   set_mode(0700);
   for (const auto& [code, state] : {std::pair{"1", "DOWN"}, std::pair{"2", "INIT"}})
-    expect_error(examine({variable(), kFakeVerbs, std::string{"FAKE_PORT_STATE="} + code}),
+    expect_error(examine({variable(), kFakeLibrary, std::string{"FAKE_PORT_STATE="} + code}),
                  "port.null0.1", state, "sudo");
 }
 
@@ -127,7 +125,7 @@ TEST_F(DoctorTest, NamesATinyMemlock) {
   const std::string command =
       "ulimit -l 64; exec setpriv --bounding-set -ipc_lock --inh-caps "
       "-ipc_lock " VERBATIM_PROGRAM " doctor --json";
-  const auto outcome = run_command({"sh", "-c", command}, {variable(), kFakeVerbs});
+  const auto outcome = run_command({"sh", "-c", command}, {variable(), kFakeLibrary});
   if (outcome.status == 127 || outcome.output.empty())
     GTEST_SKIP() << "cannot give up CAP_IPC_LOCK here: " << outcome.errors;
   expect_error(outcome, "memlock", "64 KiB", "ulimit -l unlimited");

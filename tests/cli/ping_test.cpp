@@ -19,7 +19,6 @@ using nlohmann::json;
 using testing::HasSubstr;
 
 const SoftSubcommand ping{"ping"};
-const std::vector<std::string> kPingOnSoft = SoftSubcommand::variables();
 
 TEST(Ping, IsAnswered) {
   const auto outcome = ping({"-n", "3", "-i", "0", "-s", "4K"});
@@ -48,7 +47,7 @@ TEST(Ping, IsAnsweredByAListener) {
 TEST(Ping, LearnsThatTheOtherEndWasStopped) {
   const ListeningEnd server{ping};
   Command client{ping.words({server.address, "-n", "1000000", "-i", "0", "--timeout", "2"}),
-                 kPingOnSoft};
+                 SoftSubcommand::variables()};
   ASSERT_TRUE(client.prints("number 2,"));
   server.command.signal(SIGSTOP);
   const auto outcome = client.finish();
@@ -59,7 +58,7 @@ TEST(Ping, LearnsThatTheOtherEndWasStopped) {
 }
 
 TEST(Ping, SaysAtCtrlCWhatItHas) {
-  Command client{ping.words({"-n", "1000000", "-i", "0.05"}), kPingOnSoft};
+  Command client{ping.words({"-n", "1000000", "-i", "0.05"}), SoftSubcommand::variables()};
   ASSERT_TRUE(client.prints("number 2,"));
   client.signal(SIGINT);
   const auto outcome = client.finish();

@@ -26,6 +26,9 @@ inline Command::Outcome run_verbatim(std::vector<std::string> words,
   return run_command(verbatim_words(std::move(words)), variables);
 }
 
+/// The variable by which it loads the libibverbs of the tests.
+inline const std::string kFakeLibrary = "VERBATIM_LIBIBVERBS=" VERBATIM_FAKE_LIBIBVERBS;
+
 /// What it printed; discarded() if that is no JSON.
 inline nlohmann::json json_of(const Command::Outcome& outcome) {
   return nlohmann::json::parse(outcome.output, nullptr, false);

@@ -18,7 +18,6 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr uid_t kSomebody = 12345;
-constexpr uid_t kOtherUser = 65534;
 constexpr char kUsual[] = "/dev/shm/verbatim-0";
 constexpr char kPersonal[] = "/run/user/0";
 
@@ -88,8 +87,8 @@ int play_sleeper(const std::vector<std::string>& role) {
   // The process opens files of others with its present rights, so it has met them before.
   CompletionQueue first_receives = completion_queue(domain.context(), 64);
   const Meeting before = meet(link, queue_pair_options(domain, sends, first_receives));
-  if (role.at(1) == "nobody" && (setresgid(kOtherUser, kOtherUser, kOtherUser) != 0 ||
-                                 setresuid(kOtherUser, kOtherUser, kOtherUser) != 0))
+  if (role.at(1) == "nobody" &&
+      (setresgid(kNobody, kNobody, kNobody) != 0 || setresuid(kNobody, kNobody, kNobody) != 0))
     return 2;
   const auto channel = require(domain.context().create_completion_channel());
   CompletionQueue receives = completion_queue(domain.context(), 64, channel);

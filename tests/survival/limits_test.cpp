@@ -150,7 +150,6 @@ TEST(OtherUsers, SeeAndOpenNothing) {
   const std::string segment = directory.path() + "/p0-0";
   ASSERT_TRUE(std::filesystem::exists(segment));
   in_forked_child([&] {
-    constexpr uid_t kNobody = 65534;
     ASSERT_EQ(setgid(kNobody), 0);
     ASSERT_EQ(setuid(kNobody), 0);
     EXPECT_NE(access(segment.c_str(), F_OK), 0);

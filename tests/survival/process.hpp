@@ -19,6 +19,8 @@ namespace verbatim::test {
 
 inline constexpr int kControlFd = 3;
 inline constexpr int kFirstLinkFd = 4;
+/// A user who owns nothing.
+inline constexpr uid_t kNobody = 65534;
 
 /// Both ends of a stream; neither survives an exec unless it is passed on.
 [[nodiscard]] std::pair<int, int> socket_pair();

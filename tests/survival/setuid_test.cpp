@@ -23,7 +23,6 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr uid_t kOwner = 12345;
-constexpr uid_t kNobody = 65534;
 constexpr int kMarked = 42;   // The library was loaded.
 constexpr int kPlanted = 43;  // The directory was used.
 constexpr int kNotSecure = 44;

@@ -9,16 +9,13 @@
 
 #include <string>
 
+#include "support/bounded_call.hpp"
 #include "support/require.hpp"
 
 namespace verbatim::test {
 namespace {
 
 using namespace std::chrono_literals;
-
-detail::BoundedCall a_call(std::chrono::nanoseconds limit = 30s) {
-  return {.operation = "test", .deadline = detail::deadline_after(limit)};
-}
 
 TEST(HostPort, IsSplitAtTheLastColon) {
   const auto named = require(detail::parse_host_port("storage-7:7000", "test"));
@@ -47,14 +44,14 @@ TEST(HostPort, RefusesWhatCouldMeanTwoThings) {
 TEST(SocketAddress, OfANumericHostIsPrintedAsItWasRead) {
   for (const std::string text : {"127.0.0.1:7000", "[::1]:7000", "0.0.0.0:1"}) {
     const auto found =
-        require(detail::resolve(require(detail::parse_host_port(text, "test")), a_call()));
+        require(detail::resolve(require(detail::parse_host_port(text, "test")), call()));
     ASSERT_FALSE(found.empty());
     EXPECT_EQ(detail::to_string(found[0]), text);
   }
 }
 
 TEST(SocketAddress, OfIpv4OnAnIpv6SocketIsWrittenAsIpv4) {
-  const auto found = require(detail::resolve({.host = "::ffff:10.1.2.3", .port = 7}, a_call()));
+  const auto found = require(detail::resolve({.host = "::ffff:10.1.2.3", .port = 7}, call()));
   EXPECT_EQ(detail::to_string(found[0]), "10.1.2.3:7");
 }
 
@@ -83,7 +80,7 @@ TEST(SocketAddress, OfThisMachineHasAName) {
   if (getaddrinfo("localhost", nullptr, nullptr, &names) != 0)
     GTEST_SKIP() << "this system does not know the name localhost";
   freeaddrinfo(names);
-  const auto found = detail::resolve({.host = "localhost", .port = 7}, a_call());
+  const auto found = detail::resolve({.host = "localhost", .port = 7}, call());
   ASSERT_TRUE(succeeds(found));
   EXPECT_EQ(found->front().port(), 7);
 }
@@ -91,24 +88,24 @@ TEST(SocketAddress, OfThisMachineHasAName) {
 TEST(SocketAddress, OfNobodyIsNotFound) {
   // A label of more than 63 characters, so that no server is queried.
   const std::string host = std::string(70, 'x') + ".invalid";
-  const auto found = detail::resolve({.host = host, .port = 7}, a_call());
+  const auto found = detail::resolve({.host = host, .port = 7}, call());
   ASSERT_TRUE(fails_with(found, Errc::not_found));
   EXPECT_STREQ(found.error().field, "host");
 }
 
 TEST(SocketAddress, IsNotLookedUpBeyondTheDeadline) {
-  const auto late = detail::resolve({.host = "localhost", .port = 7}, a_call(-1s));
+  const auto late = detail::resolve({.host = "localhost", .port = 7}, call(-1s));
   EXPECT_TRUE(fails_with(late, Errc::timed_out));
 }
 
 TEST(SocketAddress, ToDialNeedsHostAndPort) {
-  const auto no_host = detail::resolve({.host = "", .port = 7}, a_call());
+  const auto no_host = detail::resolve({.host = "", .port = 7}, call());
   ASSERT_TRUE(fails_with(no_host, Errc::invalid_argument));
   EXPECT_STREQ(no_host.error().field, "host");
-  const auto no_port = detail::resolve({.host = "::1", .port = 0}, a_call());
+  const auto no_port = detail::resolve({.host = "::1", .port = 0}, call());
   ASSERT_TRUE(fails_with(no_port, Errc::invalid_argument));
   EXPECT_STREQ(no_port.error().field, "port");
-  EXPECT_TRUE(succeeds(detail::resolve_local({.host = "", .port = 0}, a_call())));
+  EXPECT_TRUE(succeeds(detail::resolve_local({.host = "", .port = 0}, call())));
 }
 
 TEST(Deadline, OfAnAgeDoesNotWrap) {

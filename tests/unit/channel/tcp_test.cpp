@@ -16,6 +16,7 @@
 #include <thread>
 #include <vector>
 
+#include "support/bounded_call.hpp"
 #include "support/require.hpp"
 
 namespace verbatim::test {
@@ -23,10 +24,6 @@ namespace {
 
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
-
-detail::BoundedCall call(std::chrono::nanoseconds limit = 30s) {
-  return {.operation = "test", .deadline = detail::deadline_after(limit)};
-}
 
 std::vector<detail::SocketAddress> loopback(std::uint16_t port) {
   return require(detail::resolve_local({.host = "127.0.0.1", .port = port}, call()));
