@@ -185,7 +185,10 @@ Result<int> Channel::fd() noexcept {
     state.watched.epoll = std::move(epoll);
   }
   VERBATIM_TRY(state.core->arm());
-  if (state.watched.filed > 0) state.raise();
+  // Arming reports only what completes later. What is there already makes the descriptor readable,
+  // too, and so does a broken queue, which poll() reports.
+  [[maybe_unused]] const detail::Entry entry{state};
+  if (state.core->drain() != 0 || state.watched.filed > 0) state.raise();
   state.rearm();
   return state.watched.epoll.get();
 }

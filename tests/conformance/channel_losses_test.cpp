@@ -55,6 +55,18 @@ TEST_F(ChannelLosses, MessageIntoADroppedReceiveIsCounted) {
   EXPECT_EQ(right.dropped_messages(), 1u);
 }
 
+/// An event loop asks for the descriptor after the work was posted and is over: nothing else comes.
+TEST_F(ChannelLosses, MessageThatCameBeforeTheDescriptorMakesItReadable) {
+  if (reactor) GTEST_SKIP() << "the Reactor has one descriptor for all";
+  auto receiving = right.receive(empty(kPiece));
+  ASSERT_TRUE(succeeds(left.send(filled(kPiece, seed)).wait().result));
+  const int fd = require(right.fd());
+  ASSERT_TRUE(is_readable(fd, 10'000));
+  EXPECT_EQ(require(right.poll()), 1u);
+  EXPECT_TRUE(succeeds(receiving.wait().result));
+  EXPECT_FALSE(is_readable(require(right.fd()), 0)) << "there is nothing left";
+}
+
 /// A message arrives while the handler of another message is in a blocking call.
 TEST_F(ChannelLosses, MessageThatComesDuringABlockingCallWakesTheEventLoop) {
   if (reactor) GTEST_SKIP() << "the Reactor has one descriptor for all";
