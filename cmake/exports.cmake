@@ -1,5 +1,14 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# What a shared library of ours exports: exports/<library>.map, which tools/exports.py writes.
+# What a shared library of ours exports (exports/<library>.map, which tools/exports.py writes), and
+# the code that it is made of.
+
+# verbatim_shareable(target): the same code for static and shared libraries. A static one can become
+# part of a user's shared library, and ccache has each source only once. Nobody replaces single
+# functions of ours, so calls between them stay direct.
+function(verbatim_shareable target)
+  set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+  target_compile_options(${target} PRIVATE -fno-semantic-interposition)
+endfunction()
 
 # verbatim_exports(target): hides everything else, and gives what is left a version.
 function(verbatim_exports target)

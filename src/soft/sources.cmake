@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# The software device, and what it needs of the rest: src/preload is made of the same files.
+# The software device, and what it needs of the rest.
 set(engine_sources
   base/check.cpp
   base/error.cpp
