@@ -68,8 +68,7 @@ std::string command(const std::string& name, const std::string& checker) {
     words.append(" ").append(tool).append("_OPTIONS='").append(symbolizer()).append("'");
   words += " exec ";
   if (checker == "valgrind")
-    words +=
-        "valgrind -q --error-exitcode=99 --suppressions='" VERBATIM_SUPPRESSIONS "/valgrind.supp' ";
+    words.append(kValgrind).append("--suppressions='" VERBATIM_SUPPRESSIONS "/valgrind.supp' ");
   return words + "'" VERBATIM_MISUSE_PROGRAM "' " + name;
 }
 

@@ -109,8 +109,7 @@ std::string command(std::string_view name, std::string_view checker, Suppression
   for (const char* const tool : {"ASAN", "TSAN", "MSAN"})
     words.append(" ").append(tool).append("_OPTIONS='").append(options).append("'");
   words += " exec ";
-  if (checker == "valgrind")
-    words += "valgrind -q --error-exitcode=99 " + (with ? "--suppressions='" + file + "' " : "");
+  if (checker == "valgrind") words += kValgrind + (with ? "--suppressions='" + file + "' " : "");
   return words + "'" VERBATIM_MISUSE_PROGRAM "' " + std::string{name};
 }
 
