@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Builds what later lanes need while the tests of a lane run, because tests mostly wait.
 
-Only one build runs at a time. A caller that has to build or measure uses pause(), which stops the
-build in the background for that time. The background build has low priority. Its failures do not
-matter: the lane that needs the build makes it again, and reports them.
+Only one build runs at a time. A lane asks has_built() for what it needs, and waits if that is being
+built. A caller that has to build or measure uses pause(), which stops the build in the background
+for that time. The background build has low priority. Its failures do not matter: the lane that
+needs the build makes it again, and reports them.
 """
 import os
 import signal
@@ -23,29 +24,40 @@ def build_command(preset, targets):
 
 class Ahead:
     def __init__(self):
-        self.commands, self.turn = deque(), threading.Condition()
+        self.steps, self.built, self.turn = deque(), set(), threading.Condition()
         self.wanted, self.process = 0, None  # pauses in effect; the running build
 
-    def start(self, commands):
-        """Runs these commands one after another until stop()."""
-        self.commands.extend(commands)
+    def start(self, steps):
+        """Runs the commands of these (name, command) one after another until stop()."""
+        self.steps.extend(steps)
         threading.Thread(target=self.work, daemon=True).start()
 
     def work(self):
-        while self.commands:
+        while self.steps:
             with self.turn:
                 self.turn.wait_for(lambda: self.wanted == 0)
-                if not self.commands:
+                if not self.steps:
                     return
+                name, command = self.steps[0]
                 process = self.process = subprocess.Popen(
-                    self.commands[0], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                    command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                     stderr=subprocess.DEVNULL, start_new_session=True)
-            process.wait()
+            status = process.wait()
             with self.turn:
                 self.process = None
-                if self.wanted == 0 and self.commands:  # Otherwise it runs again.
-                    self.commands.popleft()
+                if status == 0:
+                    self.built.add(name)
+                if (status == 0 or self.wanted == 0) and self.steps:  # Otherwise it runs again.
+                    self.steps.popleft()
                 self.turn.notify_all()
+
+    def has_built(self, name, limit_s):
+        """Whether that step is done and was successful. Waits if it is the one that runs."""
+        def runs():
+            return self.process is not None and self.steps and self.steps[0][0] == name
+        with self.turn:
+            self.turn.wait_for(lambda: not runs(), limit_s)
+            return name in self.built
 
     @contextmanager
     def pause(self):
@@ -70,7 +82,7 @@ class Ahead:
 
     def stop(self):
         """Stops for good, so that nothing outlives us."""
-        self.commands.clear()
+        self.steps.clear()
         self.end()
 
 

@@ -1,17 +1,16 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """clang-tidy over the sources of the library, several to a translation unit.
 
-clang-tidy spends nine tenths of its time on the headers of the standard library, which it reads
-again for each file. Eight files of a folder together therefore take little longer than one. Files
-that do not compile together, because two define a helper of the same name, are split into halves
-until they do.
+clang-tidy spends most of its time on the headers of the standard library, which it reads again for
+each file. Many files together therefore take little longer than a few. Files that do not compile
+together, because two define a helper of the same name, are split into halves until they do.
 """
 import json
 import shlex
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-BATCH = 8
+BATCH = 32
 CANNOT_COMPILE = "[clang-diagnostic-error]"
 # A unit includes sources on purpose.
 COMMAND = ["clang-tidy-19", "--quiet", "--checks=-bugprone-suspicious-include"]
@@ -63,8 +62,8 @@ def units(build, sources):
     flags = {Path(entry["file"]).resolve(): flags_of(entry) for entry in reversed(database)}
     alike = {}
     for path in sources:
-        alike.setdefault((path.parent, flags[path.resolve()]), []).append(path)
-    for (_, same), paths in alike.items():
+        alike.setdefault(flags[path.resolve()], []).append(path)
+    for same, paths in alike.items():
         for first in range(0, len(paths), BATCH):
             yield Unit(paths[first:first + BATCH], same, folder)
 

@@ -102,6 +102,8 @@ class Lane:
     def build(self, preset, *targets):
         """Builds only what the lane runs, because compilers take most of the time of a full run."""
         print(f"{self.name}: building {' '.join(targets)} (preset {preset})")
+        if ahead.has_built((preset, *targets), self.left_s()):
+            return
         with ahead.pause():
             self.must("cmake", "--preset", preset)
             self.must("cmake", "--build", "--preset", preset, "--target", *targets, "--", "--quiet")

@@ -312,8 +312,7 @@ def tidy(lane):
     place = Path("build/tidy/alone")
     for result in headers_alone.compile_all(lane.run, place, headers, PROCESSORS):
         lane.check(*result)
-    with ahead.pause():
-        lane.must("cmake", "--preset", "tidy")
+    lane.must("cmake", "--preset", "tidy")
     print(f"{lane.name}: clang-tidy over {len(sources)} files")
     for paths, status, output in look_at_all(lane.run, "build/tidy", sources, PROCESSORS):
         lane.check(f"clang-tidy {' '.join(map(str, paths))}", status, output)
@@ -418,6 +417,8 @@ def main(arguments):
     sys.stdout.reconfigure(line_buffering=True)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, stop)
+    # Builds that join the same sources find each other's objects, though their folders differ.
+    os.environ.setdefault("CCACHE_BASEDIR", str(ROOT))
     if "long" in arguments:
         os.environ[STRESS] = "10"
     asked = [name for word in arguments if word != "long"
@@ -428,7 +429,8 @@ def main(arguments):
         return 2
     names = list(dict.fromkeys(asked or (LONG if "long" in arguments else ALL)))
     install(names)
-    ahead.start(build_command(*step) for name in names for step in BUILDS.get(name, []))
+    steps = [step for name in names for step in BUILDS.get(name, [])]
+    ahead.start(((preset, *targets), build_command(preset, targets)) for preset, targets in steps)
     try:
         lanes = [run_lane(name) for name in names]
     finally:

@@ -179,7 +179,7 @@ int scan(DIR* directory, dirent*** found, Filter* filter, Compare* compare) {
   return static_cast<int>(count);
 }
 
-[[gnu::constructor]] void find_originals() noexcept {
+[[gnu::constructor]] void find_directory_originals() noexcept {
   original_opendir.find();
   original_fdopendir.find();
   original_readdir.find();

@@ -85,7 +85,7 @@ mode_t mode_argument(int flags, va_list arguments) noexcept {
 
 /// Runs before main(). A thread that a fork leaves behind may hold the dynamic linker's lock, and
 /// then the child could not look up anything.
-[[gnu::constructor]] void find_originals() noexcept {
+[[gnu::constructor]] void find_path_originals() noexcept {
   original_open.find();
   original_open64.find();
   original_openat.find();

@@ -73,7 +73,7 @@ bool is_itself(const char* path, int flags) noexcept {
 
 /// Runs before main(). A thread that a fork leaves behind may hold the dynamic linker's lock, and
 /// then the child could not look up anything.
-[[gnu::constructor]] void find_originals() noexcept {
+[[gnu::constructor]] void find_stat_originals() noexcept {
   original_stat.find();
   original_stat64.find();
   original_lstat.find();

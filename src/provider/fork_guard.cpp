@@ -9,8 +9,8 @@
 namespace verbatim::detail {
 namespace {
 
-std::mutex list_mutex;
-ForkListener* list_head = nullptr;
+std::mutex listeners_mutex;
+ForkListener* first_listener = nullptr;
 
 int refuse_send(ibv_qp*, ibv_send_wr* wr, ibv_send_wr** rejected) {
   *rejected = wr;
@@ -33,24 +33,24 @@ ForkListener::ForkListener() {
   static std::once_flag once;
   std::call_once(once,
                  [] { pthread_atfork(&before_fork, &after_fork_in_parent, &after_fork_in_child); });
-  const std::lock_guard lock{list_mutex};
-  next_ = list_head;
+  const std::lock_guard lock{listeners_mutex};
+  next_ = first_listener;
   if (next_ != nullptr) next_->previous_ = this;
-  list_head = this;
+  first_listener = this;
 }
 
 ForkListener::~ForkListener() {
-  const std::lock_guard lock{list_mutex};
+  const std::lock_guard lock{listeners_mutex};
   if (next_ != nullptr) next_->previous_ = previous_;
-  (previous_ != nullptr ? previous_->next_ : list_head) = next_;
+  (previous_ != nullptr ? previous_->next_ : first_listener) = next_;
 }
 
 // The lock is held across the fork, so that the child finds a consistent list.
-void ForkListener::before_fork() { list_mutex.lock(); }
-void ForkListener::after_fork_in_parent() { list_mutex.unlock(); }
+void ForkListener::before_fork() { listeners_mutex.lock(); }
+void ForkListener::after_fork_in_parent() { listeners_mutex.unlock(); }
 void ForkListener::after_fork_in_child() {
-  for (ForkListener* each = list_head; each != nullptr; each = each->next_) each->forked();
-  list_mutex.unlock();
+  for (ForkListener* each = first_listener; each != nullptr; each = each->next_) each->forked();
+  listeners_mutex.unlock();
 }
 
 void ForkGuard::forked() noexcept {

@@ -18,7 +18,8 @@ class Building(unittest.TestCase):
         self.addCleanup(self.tested.stop)
 
     def shell(self, text):
-        return ["sh", "-c", f"cd '{self.place}'; {text}"]
+        """A step; its name is what it runs."""
+        return text, ["sh", "-c", f"cd '{self.place}'; {text}"]
 
     def said(self, text):
         """Whether the commands write this within the time limit."""
@@ -43,6 +44,24 @@ class Building(unittest.TestCase):
             (self.place / "quick").touch()
             self.assertTrue(self.said("begin\n"))
         self.assertTrue(self.said("begin\nbegin\nend\nnext\n"))
+
+    def test_is_known_as_built_if_it_succeeded(self):
+        self.tested.start([self.shell("echo one >> log"), self.shell("exit 1"),
+                           self.shell("while [ ! -e go ]; do sleep 0.01; done; echo end >> log")])
+        self.assertTrue(self.said("one\n"))
+        self.assertTrue(self.tested.has_built("echo one >> log", 20))
+        self.assertFalse(self.tested.has_built("exit 1", 20))
+        self.assertFalse(self.tested.has_built("another", 20))
+        (self.place / "go").touch()
+        self.assertTrue(self.said("one\nend\n"))
+
+    def test_is_waited_for_while_it_runs(self):
+        slow = "echo begin >> log; while [ ! -e go ]; do sleep 0.01; done"
+        self.tested.start([self.shell(slow)])
+        self.assertTrue(self.said("begin\n"))
+        self.assertFalse(self.tested.has_built(slow, 0.05), "the limit is over before its end")
+        (self.place / "go").touch()
+        self.assertTrue(self.tested.has_built(slow, 20))
 
     def test_does_not_begin_in_a_pause(self):
         with self.tested.pause():

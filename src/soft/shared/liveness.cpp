@@ -62,9 +62,9 @@ namespace {
 /// nullptr if there is no such process.
 const char* status_of(std::uint32_t pid, char (&text)[1024]) noexcept {
   std::snprintf(text, sizeof text, "/proc/%u/stat", pid);
-  const int fd = open(text, O_RDONLY | O_CLOEXEC);
+  const int fd = ::open(text, O_RDONLY | O_CLOEXEC);
   if (fd < 0) return nullptr;
-  const ssize_t size = read(fd, text, sizeof text - 1);
+  const ssize_t size = ::read(fd, text, sizeof text - 1);
   close(fd);
   if (size <= 0) return nullptr;
   text[size] = '\0';

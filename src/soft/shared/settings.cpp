@@ -73,7 +73,7 @@ bool may_be_traced() noexcept { return environment("VERBATIM_SOFT_PTRACE", "") =
 bool is_tracing_denied() noexcept {
   const int fd = open("/proc/sys/kernel/yama/ptrace_scope", O_RDONLY | O_CLOEXEC);
   char scope = '0';
-  if (fd < 0 || read(fd, &scope, 1) != 1) scope = '0';
+  if (fd < 0 || ::read(fd, &scope, 1) != 1) scope = '0';
   if (fd >= 0) close(fd);
   return scope > '1' || (scope == '1' && !may_be_traced());
 }
