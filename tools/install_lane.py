@@ -162,6 +162,15 @@ def network(lane, prefix):
         lane.check(f"pkg-config verbatim-network, {compiler}", problem or status, problem or output)
 
 
+def within_a_shared_library(lane, static):
+    """A user's own shared library can take libverbatim.a in."""
+    for compiler in COMPILERS:
+        name = f"libverbatim.a within a shared library, {compiler}"
+        problem = with_make(lane, fresh(name, programs()["README.md"]), "pkg_config", compiler,
+                            static, "-shared", "-fPIC")
+        lane.check(name, bool(problem), problem)
+
+
 # What CMake says by itself; a library within another project adds nothing.
 QUIET = re.compile(r"-- (?:The C(?:XX)? compiler identification|Detecting C|Check for working C|"
                    r"Configuring done|Generating done|Build files have been written)")
@@ -417,6 +426,7 @@ def install(lane):
         find_package(lane, prefix, how)
         pkg_config(lane, prefix, how)
     network(lane, shared)
+    within_a_shared_library(lane, static)
     defaults(lane)
     documented(lane)
     old_language(lane)
