@@ -25,8 +25,9 @@ LAYERS = ["base", "provider", "verbs", "channel", "reactor", "integration", "mul
 CLI = "cli"
 NETWORK = "src/network/CMakeFiles/verbatim_network.dir"
 LIBRARIES = {
-    "verbatim": (LAYERS, "CMakeFiles/verbatim.dir", [NETWORK, CLI]),
-    "verbatim_network": (["network"], NETWORK, [CLI]),
+    "verbatim": (LAYERS, ["CMakeFiles/verbatim.dir", "src/CMakeFiles/verbatim_engine.dir"],
+                 [NETWORK, CLI]),
+    "verbatim_network": (["network"], [NETWORK], [CLI]),
 }
 TABLE = re.compile(r"(?:vtable|VTT|typeinfo|typeinfo name) for (.*)")
 
@@ -110,7 +111,8 @@ def both_kinds(name):
 def wanted(build, library):
     """({version: {symbol: its demangled form}}, the symbols that only a checked build has)"""
     folders, objects, users = LIBRARIES[library]
-    defined = demangled(sorted(symbols_of(build / objects, "--defined-only")))
+    defined = demangled(sorted(set().union(*(symbols_of(build / folder, "--defined-only")
+                                             for folder in objects))))
     plain, classes = declared(folders)
     checked, _ = declared(folders, "-DVERBATIM_CHECKED=1")
     sanitized, _ = declared(folders, "-fsanitize=address")
