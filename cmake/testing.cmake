@@ -2,10 +2,12 @@
 # Helpers to declare test programs and examples. Each is known to ctest, and is named together with
 # its lane in <build>/tests.manifest (lines "lane<TAB>path"), from where ./test takes it.
 
-# verbatim_test(name LANE lane [STRESSED] SOURCES file... [LIBRARIES target...]): one GoogleTest
-# program. STRESSED: VERBATIM_STRESS makes it take so many times as long, and it may.
+# verbatim_test(name LANE lane [STRESSED] [PLAIN] SOURCES file... [LIBRARIES target...]): one
+# GoogleTest program. STRESSED: VERBATIM_STRESS makes it take so many times as long, and it may.
+# PLAIN: its own code is never optimized, as what it tests is the code of libraries and programs. It
+# compiles in less than half of the time.
 function(verbatim_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "STRESSED" "LANE" "SOURCES;LIBRARIES")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "STRESSED;PLAIN" "LANE" "SOURCES;LIBRARIES")
   add_executable(${name} ${arg_SOURCES})
   # gtest_main is an archive: a program with its own main() does not pull it in.
   target_link_libraries(${name} PRIVATE
@@ -14,6 +16,9 @@ function(verbatim_test name)
   target_include_directories(${name} PRIVATE
     "${PROJECT_SOURCE_DIR}/src" "${PROJECT_SOURCE_DIR}/tests")
   verbatim_warnings(${name})
+  if(arg_PLAIN)
+    target_compile_options(${name} PRIVATE -O0)
+  endif()
   verbatim_register(${name} ${arg_LANE} ${arg_STRESSED})
 endfunction()
 

@@ -79,7 +79,7 @@ BUILDS = {
     "examples": [("release", ["examples/all", "servers_tests"])],
     "cli": [("release", ["cli_tests"])],
     "docs": [("release", ["verbatim_cli"])],
-    "install": [("package", ["all"]), ("release", ["verbatim"])],
+    "install": [("package", ["all"]), ("release", ["verbatim"]), ("release-clang", ["verbatim"])],
 }
 PROCESSORS = len(os.sched_getaffinity(0))
 # Each of their tests is a compiler or a program of its own, so several can run at a time.

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # How a job starts: configurations, the environment, PMIx, `verbatim run`.
-verbatim_test(bootstrap_tests LANE network
+verbatim_test(bootstrap_tests LANE network PLAIN
   LIBRARIES verbatim::network verbatim_test_support
   SOURCES
     bootstrap_test.cpp
@@ -22,7 +22,7 @@ target_compile_definitions(bootstrap_tests PRIVATE
   VERBATIM_RANK_PROGRAM="$<TARGET_FILE:rank_program>")
 
 if(TARGET verbatim_cli)
-  verbatim_test(run_tests LANE network SOURCES ../support/command.cpp run_test.cpp)
+  verbatim_test(run_tests LANE network PLAIN SOURCES ../support/command.cpp run_test.cpp)
   add_dependencies(run_tests verbatim_cli rank_program)
   target_compile_definitions(run_tests PRIVATE
     VERBATIM_PROGRAM="$<TARGET_FILE:verbatim_cli>"
