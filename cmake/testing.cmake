@@ -4,8 +4,8 @@
 
 # verbatim_test(name LANE lane [STRESSED] [PLAIN] SOURCES file... [LIBRARIES target...]): one
 # GoogleTest program. STRESSED: VERBATIM_STRESS makes it take so many times as long, and it may.
-# PLAIN: its own code is never optimized, as what it tests is the code of libraries and programs. It
-# compiles in less than half of the time.
+# PLAIN: its own code is never optimized, as what it tests is the code of libraries and programs:
+# cli_tests compiles in 33 s of processor time instead of 56.
 function(verbatim_test name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "STRESSED;PLAIN" "LANE" "SOURCES;LIBRARIES")
   add_executable(${name} ${arg_SOURCES})

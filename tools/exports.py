@@ -39,8 +39,8 @@ def demangled(names):
     return dict(zip(names, text.splitlines()))
 
 
-def symbols_of(folder, *options):
-    objects = sorted(Path(folder).rglob("*.o"))
+def symbols_of(build, folders, *options):
+    objects = sorted(path for folder in folders for path in Path(build, folder).rglob("*.o"))
     text = subprocess.run(["nm", "--extern-only", "--format=just-symbols", *options, *objects],
                           text=True, capture_output=True, check=True).stdout
     return {line for line in text.splitlines() if line and not line.endswith(":")}
@@ -111,8 +111,7 @@ def both_kinds(name):
 def wanted(build, library):
     """({version: {symbol: its demangled form}}, the symbols that only a checked build has)"""
     folders, objects, users = LIBRARIES[library]
-    defined = demangled(sorted(set().union(*(symbols_of(build / folder, "--defined-only")
-                                             for folder in objects))))
+    defined = demangled(sorted(symbols_of(build, objects, "--defined-only")))
     plain, classes = declared(folders)
     checked, _ = declared(folders, "-DVERBATIM_CHECKED=1")
     sanitized, _ = declared(folders, "-fsanitize=address")
@@ -124,7 +123,7 @@ def wanted(build, library):
 
     public = {name: text for name, text in defined.items() if is_public(text)}
     other = demangled(sorted(set().union(*map(both_kinds, (checked | sanitized) - plain))))
-    needed = set().union(*(symbols_of(build / user, "--undefined-only") for user in users))
+    needed = symbols_of(build, users, "--undefined-only")
     private = {name: text for name, text in defined.items()
                if name in needed and name not in public}
     return {PUBLIC: public | other, PRIVATE: private}, other.keys() - public.keys()

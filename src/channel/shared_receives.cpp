@@ -12,13 +12,13 @@
 #include "provider/fork_guard.hpp"
 #include "verbatim/base/log.hpp"
 #include "verbatim/base/try.hpp"
+#include "verbs/block_stride.hpp"
 #include "verbs/hidden_block.hpp"
 
 namespace verbatim::detail {
 namespace {
 
 constexpr const char* kOperation = "Reactor::create";
-constexpr std::size_t kAlignment = 64;
 /// How many receives are posted with one doorbell.
 constexpr std::uint32_t kBatch = 16;
 constexpr std::uint32_t kFirstBits = 6;  ///< Of the table's size.
@@ -70,8 +70,8 @@ Result<SharedReceives*> SharedReceives::create(CompletionCore& core, const Prote
   if (options.max_unread == 0) return refuse(Errc::invalid_argument, "receives.max_unread", 0, 0);
   const std::uint64_t limit =
       std::min<std::uint64_t>(domain.context().capabilities().max_region_bytes, UINT32_MAX);
-  if (options.bytes > limit - kAlignment)
-    return refuse(Errc::limit_exceeded, "receives.bytes", options.bytes, limit - kAlignment);
+  if (options.bytes > limit - kBlockAlignment)
+    return refuse(Errc::limit_exceeded, "receives.bytes", options.bytes, limit - kBlockAlignment);
   std::unique_ptr<SharedReceives, void (*)(SharedReceives*)> made{
       new SharedReceives{core, options}, [](SharedReceives* failed) { delete failed; }};
   VERBATIM_TRY(made->open(domain));
@@ -82,7 +82,7 @@ Result<void> SharedReceives::open(const ProtectionDomain& domain) {
   if (domain.context().capabilities().shared_receive_queue)
     queue = VERBATIM_TRY(
         domain.create_shared_receive_queue({.max_requests = options.count, .max_elements = 1}));
-  const std::size_t stride = (options.bytes + kAlignment - 1) / kAlignment * kAlignment;
+  const std::size_t stride = stride_of(options.bytes);
   arena_ =
       VERBATIM_TRY(domain.allocate(stride * options.count, {.huge_pages = options.huge_pages}));
   blocks_ = std::make_unique<std::optional<Block>[]>(options.count);

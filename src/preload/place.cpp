@@ -18,8 +18,8 @@ namespace {
 
 using std::string_view;
 
-constinit Original<int(const char*, int, mode_t)> place_open{"open"};
-constinit Original<ssize_t(const char*, char*, std::size_t)> place_readlink{"readlink"};
+constinit Original<int(const char*, int, mode_t)> real_open{"open"};
+constinit Original<ssize_t(const char*, char*, std::size_t)> real_readlink{"readlink"};
 
 constexpr char kMark[] = "/verbatim-directory-";
 constexpr string_view kRemoved = " (deleted)";  // The kernel appends this to a deleted name.
@@ -31,9 +31,9 @@ enum class Working : std::uint8_t { unknown, ours, other };
 constinit std::atomic<Working> working{Working::unknown};
 
 /// Runs before main(), for the reason in path_hooks.cpp.
-[[gnu::constructor]] void find_place_originals() noexcept {
-  place_open.find();
-  place_readlink.find();
+[[gnu::constructor]] void find_real_calls() noexcept {
+  real_open.find();
+  real_readlink.find();
 }
 
 }  // namespace
@@ -52,7 +52,7 @@ int open_directory(string_view path, int flags) noexcept {
     char* const slash = name + string_view{name}.size() - path.size();
     std::replace(slash, slash + path.size(), '/', kSeparator);
     if (mkdir(name, 0700) != 0) continue;
-    const int fd = place_open(name, O_DIRECTORY | (flags & (O_CLOEXEC | O_PATH)), 0);
+    const int fd = real_open(name, O_DIRECTORY | (flags & (O_CLOEXEC | O_PATH)), 0);
     const int failure = errno;
     rmdir(name);
     if (fd >= 0) has_descriptors.store(true, std::memory_order_relaxed);
@@ -71,7 +71,7 @@ std::size_t path_of_directory(int directory, char* text, std::size_t room) noexc
   char link[64] = "/proc/self/cwd";
   char name[320];
   if (!is_working) std::snprintf(link, sizeof link, "/proc/self/fd/%d", directory);
-  const ssize_t length = place_readlink(link, name, sizeof name);
+  const ssize_t length = real_readlink(link, name, sizeof name);
   errno = errno_before;
   string_view found{name, length > 0 ? static_cast<std::size_t>(length) : 0};
   const bool is_ours = found.ends_with(kRemoved) && found.find(kMark) != string_view::npos &&

@@ -15,6 +15,7 @@
 #include "verbatim/base/check.hpp"
 #include "verbatim/base/sanitizers.hpp"
 #include "verbatim/base/try.hpp"
+#include "verbs/block_stride.hpp"
 #include "verbs/hidden_block.hpp"
 
 namespace verbatim {
@@ -23,7 +24,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::size_t kCacheLine = 64;
 constexpr std::chrono::seconds kOwnTimeout{10};
 
 /// The futex is the lower half of `returned`, which says "awaited".
@@ -63,9 +63,9 @@ Result<void> PoolState::grow(std::uint32_t count) {
   if (options.bytes == 0) return refuse(Errc::invalid_argument, "bytes", 0, 0);
   if (count == 0) return refuse(Errc::invalid_argument, "count", 0, 0);
   const std::uint64_t limit = domain.context().capabilities().max_region_bytes;
-  if (options.bytes > limit - std::min<std::uint64_t>(limit, kCacheLine))
+  if (options.bytes > limit - std::min<std::uint64_t>(limit, kBlockAlignment))
     return refuse(Errc::limit_exceeded, "bytes", options.bytes, limit);
-  const std::size_t stride = (options.bytes + kCacheLine - 1) / kCacheLine * kCacheLine;
+  const std::size_t stride = stride_of(options.bytes);
   if (count > limit / stride) return refuse(Errc::limit_exceeded, "count", count, limit / stride);
   if (count > UINT32_MAX - total)
     return refuse(Errc::limit_exceeded, "count", count, UINT32_MAX - total);
