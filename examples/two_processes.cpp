@@ -48,8 +48,7 @@ struct Side {
   /// Takes the next completion, which must be a success.
   vb::Result<void> next() {
     std::array<vb::Completion, 1> one;
-    VERBATIM_TRY(queue.wait(one, 10s));
-    if (one[0].ok()) return {};
+    if (VERBATIM_TRY(queue.wait(one, 10s)) == 1 && one[0].ok()) return {};
     std::fprintf(stderr, "%s\n", vb::to_string(one[0].error()).c_str());
     return std::unexpected(vb::Error{.code = vb::Errc::driver, .operation = "two_processes"});
   }

@@ -26,6 +26,9 @@ void Canceller::cancel() const noexcept { end(detail::Interrupt::kCancelled); }
 void Canceller::end(const Error& cause) const noexcept {
   if (interrupt_) interrupt_->raise(cause);  // Otherwise it was moved from.
 }
+void Canceller::end_if_unanswered(const Error& cause) const noexcept {
+  if (interrupt_) interrupt_->await_no_answer(cause);
+}
 
 // ---- Channel ------------------------------------------------------------------------------------
 

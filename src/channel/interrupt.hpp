@@ -4,6 +4,7 @@
 /// descriptor wakes it if it sleeps.
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <utility>
 
 #include "channel/channel_state.hpp"
@@ -32,9 +33,18 @@ struct Interrupt {
     waker->interrupted.store(true);
     waker->wake();
   }
+  /// Nobody will raise this if the peer does not answer: then it ends with that cause.
+  void await_no_answer(const Error& cause) noexcept {
+    const std::lock_guard lock{mutex};
+    if_unanswered = cause;
+    if (!is_shared) return;  // Who waits for news on its own channel looks every Patience::kNap.
+    waker->interrupted.store(true);
+    waker->wake();
+  }
   void reset() noexcept {
     {
       const std::lock_guard lock{mutex};
+      if_unanswered.reset();
       if (channel != nullptr)
         channel->interrupted.store(false);  // First: a later interrupt counts.
     }
@@ -52,6 +62,11 @@ struct Interrupt {
     const std::lock_guard lock{mutex};
     return reason;
   }
+  /// What no answer means, if that is known.
+  [[nodiscard]] std::optional<Error> cause_of_silence() noexcept {
+    const std::lock_guard lock{mutex};
+    return if_unanswered;
+  }
   void detach() noexcept {
     const std::lock_guard lock{mutex};
     channel = nullptr;
@@ -60,6 +75,7 @@ struct Interrupt {
   std::mutex mutex;
   ChannelState* channel = nullptr;
   Error reason{};
+  std::optional<Error> if_unanswered{};
   const bool is_shared;
   const std::shared_ptr<Waker> waker;
 };

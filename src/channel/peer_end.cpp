@@ -65,6 +65,10 @@ bool ChannelState::heed_failure(Clock::time_point now) noexcept {
       begin_end(interrupt->told());
       return true;
     }
+    if (const auto cause_of_silence = interrupt->cause_of_silence()) {
+      begin_end(*cause_of_silence);
+      return true;
+    }
     if (now == Clock::time_point{}) now = Clock::now();
     if (ending.news_end == Clock::time_point{})
       ending.news_end = now + std::max<std::chrono::nanoseconds>(kNews, options.news_timeout);

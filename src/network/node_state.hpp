@@ -40,6 +40,7 @@ class PeerNews {
 
  private:
   void end(Rank rank, const Departure& why) const noexcept;
+  [[nodiscard]] bool concerns_all(const Departure& departure) const noexcept;
 
   const Rank own_;
   std::mutex mutex_;

@@ -67,6 +67,34 @@ TEST(NodeLoss, SendsThatTheDeviceFailsFirstNameTheRankToo) {
   });
 }
 
+TEST(NodeLoss, WithoutACoordinatorARankThatDoesNotAnswerIsLost) {
+  Job job{3};
+  std::latch joined{3}, alone{2};
+  std::vector<std::jthread> ranks;
+  for (Rank rank = 0; rank < 3; ++rank)
+    ranks.push_back(start_rank(job, rank, {}, [&](Node& node, const RankDevice& device) {
+      joined.arrive_and_wait();
+      if (node.rank() == 0) job.end_coordinator();
+      while (node.departed().empty()) std::this_thread::yield();
+      EXPECT_EQ(node.departed().front().why, Departed::coordinator);
+      if (node.rank() == 2) return alone.count_down();
+      if (node.rank() == 1) {  // Both ranks that are left still reach each other.
+        EXPECT_TRUE(node[0].receive(require(device.domain.allocate(8))).wait(kNodePatience).result);
+        return alone.count_down();
+      }
+      EXPECT_TRUE(node[1].send(require(device.domain.allocate(8))).wait(kNodePatience).result);
+      alone.wait();
+      const auto start = std::chrono::steady_clock::now();
+      Result<Completion> result{};
+      while (result)
+        result = node[2].send(require(device.domain.allocate(8))).wait(kNodePatience).result;
+      EXPECT_EQ(result.error().code, Errc::peer_lost) << to_string(result.error());
+      EXPECT_STREQ(result.error().field, "rank");
+      EXPECT_EQ(result.error().value, 2u);
+      EXPECT_LT(std::chrono::steady_clock::now() - start, 5s) << "nobody is left to wait for";
+    }));
+}
+
 TEST(NodeLoss, CallsOfTheGroupNameTheRank) {
   run_ranks(4, {}, [](Node& node, const RankDevice& device) {
     if (node.rank() == 1) return;

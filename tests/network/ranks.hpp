@@ -6,6 +6,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -31,14 +32,16 @@ class Job {
 
   [[nodiscard]] Identity identity(Rank rank) const {
     return {
-        .rank = rank, .world = world_, .coordinator = coordinator_.address(), .secret = secret_};
+        .rank = rank, .world = world_, .coordinator = coordinator_->address(), .secret = secret_};
   }
   [[nodiscard]] Rank world() const { return world_; }
+  /// As if the process that coordinates had ended.
+  void end_coordinator() { coordinator_.reset(); }
 
  private:
   Rank world_;
   Secret secret_;
-  Coordinator coordinator_;
+  std::optional<Coordinator> coordinator_;
 };
 
 /// What one rank needs before it joins.

@@ -111,7 +111,6 @@ TEST(Join, TellsAnotherVersionWhichOneThisIs) {
 class FakeCoordinator {
  public:
   explicit FakeCoordinator(std::vector<std::byte> answer) : answer_(std::move(answer)) {
-    detail::SocketAddress any;
     const detail::BoundedCall call{"test", detail::deadline_after(10s)};
     listener_ = require(
         detail::listen_on_any(require(detail::resolve_local({"127.0.0.1", 0}, call)), 8, call));

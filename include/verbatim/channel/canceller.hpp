@@ -20,6 +20,9 @@ class Canceller {
   /// example `{.code = Errc::peer_lost}` from a cluster manager. The first call counts. See also
   /// ChannelOptions::news_timeout.
   void end(const Error& cause) const noexcept;
+  /// The channel ends with this cause if its peer does not answer; otherwise it continues. For a
+  /// program that can no longer learn of the peer's end: the channel does not wait for end().
+  void end_if_unanswered(const Error& cause) const noexcept;
 
  private:
   friend class Channel;
