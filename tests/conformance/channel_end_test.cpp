@@ -118,6 +118,23 @@ TEST_F(ChannelEnd, WorkThatNobodyAnswersWaitsForTheNewsOfThePeer) {
   EXPECT_EQ(result.error().value, 5u);
 }
 
+TEST_F(ChannelEnd, IfNobodyWillTellNoAnswerIsThePeersEnd) {
+  auto [a, b] = require(connect_pair(domain, impatient(kPatience)));
+  a.canceller().end_if_unanswered(
+      {.code = Errc::peer_lost, .operation = "group", .field = "rank", .value = 5});
+  auto receiving = b.receive(empty(8));
+  EXPECT_TRUE(succeeds(a.send(filled(8, 1)).wait(kPatience).result)) << "it answers";
+  EXPECT_TRUE(succeeds(receiving.wait(kPatience).result));
+  {
+    const Channel gone = std::move(b);
+  }
+  const auto start = Clock::now();
+  const auto result = a.send(filled(8, 1)).wait(2 * kPatience).result;
+  EXPECT_LT(Clock::now() - start, kPatience);
+  EXPECT_TRUE(fails_with(result, Errc::peer_lost));
+  EXPECT_EQ(result.error().value, 5u);
+}
+
 TEST_F(ChannelEnd, WithoutNewsTheDevicesErrorIsTold) {
   auto [a, b] = require(connect_pair(domain, impatient(50ms)));
   {

@@ -7,7 +7,7 @@ import unittest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
-from ahead import Ahead  # noqa: E402
+from ahead import GIVE_WAY, Ahead  # noqa: E402
 
 
 class Building(unittest.TestCase):
@@ -68,6 +68,12 @@ class Building(unittest.TestCase):
             self.tested.start([self.shell("echo one >> log")])
             self.assertIsNone(self.tested.process)
         self.assertTrue(self.said("one\n"))
+
+    @unittest.skipUnless(Path("/proc/self/autogroup").exists(), "sessions have no priority here")
+    def test_gives_way_to_other_sessions(self):
+        look = "sed 's/.*nice/nice/' /proc/self/autogroup > log"
+        self.tested.start([self.shell(GIVE_WAY + look)])
+        self.assertTrue(self.said("nice 10\n"))
 
     def test_ends_with_stop(self):
         self.tested.start([self.shell("echo begin >> log; sleep 100"), self.shell("echo >> log")])
