@@ -15,13 +15,17 @@
 
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
 
 #include "support/completions.hpp"
+#include "support/require.hpp"
+#include "survival/contained.hpp"
 
 namespace verbatim::test {
 
 inline void let_steps_begin() {
-  ptrace(PTRACE_TRACEME, 0, nullptr, nullptr);
+  static const bool is_traced = ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) == 0;
+  if (!is_traced) std::_Exit(kCannot);
   raise(SIGSTOP);
 }
 inline void let_steps_end() { raise(SIGUSR1); }
@@ -29,21 +33,34 @@ inline void let_steps_end() { raise(SIGUSR1); }
 /// Waits for let_steps_begin(). Returns false if processes cannot be traced here.
 [[nodiscard]] inline bool wait_for_steps(pid_t process) {
   int status = 0;
-  return waitpid(process, &status, __WALL) == process && WIFSTOPPED(status) &&
-         WSTOPSIG(status) == SIGSTOP;
+  if (waitpid(process, &status, __WALL) != process) give_up("waitpid", Where::current());
+  if (WIFEXITED(status) && WEXITSTATUS(status) == kCannot) return false;
+  if (!WIFSTOPPED(status) || WSTOPSIG(status) != SIGSTOP)
+    give_up("the child did not get to its steps: " + describe_end(status), Where::current());
+  return true;
 }
 
-/// Whether its next instruction maps memory. Always false if we cannot tell.
-[[nodiscard]] inline bool is_about_to_map([[maybe_unused]] pid_t process) {
+/// Runs it to the beginning or the end of a system call. Returns false if let_steps_end() comes
+/// first.
+[[nodiscard]] inline bool run_to_system_call(pid_t process) {
+  int status = 0;
+  return ptrace(PTRACE_SYSCALL, process, nullptr, nullptr) == 0 &&
+         waitpid(process, &status, __WALL) == process && WIFSTOPPED(status) &&
+         WSTOPSIG(status) == SIGTRAP;
+}
+
+/// Runs it until it has mapped memory. Returns false if let_steps_end() comes first, or if we
+/// cannot tell.
+[[nodiscard]] inline bool run_to_mapping([[maybe_unused]] pid_t process) {
 #if defined(__x86_64__)
-  user_regs_struct registers{};
-  if (ptrace(PTRACE_GETREGS, process, nullptr, &registers) != 0) return false;
-  if (registers.rax != SYS_mmap) return false;
-  const long code = ptrace(PTRACE_PEEKTEXT, process, registers.rip, nullptr);
-  return (code & 0xffff) == 0x050f;
-#else
-  return false;
+  while (run_to_system_call(process)) {
+    user_regs_struct registers{};
+    if (ptrace(PTRACE_GETREGS, process, nullptr, &registers) != 0) return false;
+    if (!run_to_system_call(process)) return false;
+    if (registers.orig_rax == SYS_mmap) return true;
+  }
 #endif
+  return false;
 }
 
 /// Takes this many steps, or fewer if let_steps_end() comes first. Returns how many there were.
