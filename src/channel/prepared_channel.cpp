@@ -132,9 +132,11 @@ ChannelState::ChannelState(const ChannelOptions& chosen, ProtectionDomain in,
   slots = core->slab.slots();
   mask = core->slab.mask();
   if (core->driver != nullptr) join_core();
+  listen();
 }
 
 ChannelState::~ChannelState() {
+  stop_listening();
   leave_core();
   if (watched.raised.get() >= 0) Raw::unwatch_events(core->context, watched.raised.get());
   interrupt->detach();

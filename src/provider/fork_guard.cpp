@@ -29,7 +29,7 @@ int refuse_notify(ibv_cq*, int) { return EOWNERDEAD; }
 
 }  // namespace
 
-ForkListener::ForkListener() {
+void ForkListener::listen() {
   static std::once_flag once;
   std::call_once(once,
                  [] { pthread_atfork(&before_fork, &after_fork_in_parent, &after_fork_in_child); });
@@ -39,7 +39,7 @@ ForkListener::ForkListener() {
   first_listener = this;
 }
 
-ForkListener::~ForkListener() {
+void ForkListener::stop_listening() noexcept {
   const std::lock_guard lock{listeners_mutex};
   if (next_ != nullptr) next_->previous_ = previous_;
   (previous_ != nullptr ? previous_->next_ : first_listener) = next_;

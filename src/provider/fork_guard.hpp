@@ -14,12 +14,16 @@ namespace verbatim::detail {
 /// Called in the child after a fork, before anything uses it there.
 class ForkListener {
  public:
-  ForkListener();
+  ForkListener() = default;
   ForkListener(const ForkListener&) = delete;
   ForkListener& operator=(const ForkListener&) = delete;
 
  protected:
-  ~ForkListener();
+  ~ForkListener() = default;
+  /// Another thread may fork at any time, so only whole objects listen: from the end of the final
+  /// class's constructor to the beginning of its destructor.
+  void listen();
+  void stop_listening() noexcept;
 
  private:
   /// Runs in the child, inside fork(): other threads of the parent may hold any lock for ever.
@@ -34,8 +38,8 @@ class ForkListener {
 
 class ForkGuard final : ForkListener {
  public:
-  explicit ForkGuard(ibv_context* context) noexcept : context_(context) {}
-  ~ForkGuard() = default;
+  explicit ForkGuard(ibv_context* context) : context_(context) { listen(); }
+  ~ForkGuard() { stop_listening(); }
 
   [[nodiscard]] bool in_child() const noexcept { return in_child_.load(); }
 

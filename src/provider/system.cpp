@@ -12,6 +12,7 @@
 #include <string>
 
 #include "base/environment.hpp"
+#include "base/once.hpp"
 #include "provider/memory.hpp"
 
 // verbs.h defines macros with these two names; this file means the exported functions.
@@ -198,8 +199,8 @@ Provider load_table() {
 }  // namespace
 
 const Provider& system_provider() {
-  static const Provider table = load_table();
-  return table;
+  static constinit detail::Once<Provider> table;
+  return table(&load_table);
 }
 
 }  // namespace verbatim

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <string>
 
+#include "base/once.hpp"
 #include "verbatim/base/try.hpp"
 #include "verbatim/verbs/context.hpp"
 
@@ -49,7 +50,8 @@ NumaLibrary load_library() {
 }
 
 Result<const NumaLibrary*> library() {
-  static const NumaLibrary numa = load_library();
+  static constinit detail::Once<NumaLibrary> loaded;
+  const NumaLibrary& numa = loaded(&load_library);
   if (!numa.available)
     return std::unexpected(
         Error{.code = Errc::unsupported, .operation = "numa_available"}.with_text("libnuma.so.1"));

@@ -18,6 +18,7 @@
 #include "survival/meeting.hpp"
 #include "survival/process.hpp"
 #include "survival/role.hpp"
+#include "verbatim/channel/prepared_channel.hpp"
 
 namespace verbatim::test {
 namespace {
@@ -113,6 +114,9 @@ class BusyThreads {
     });
     threads_.emplace_back([this, domain] {
       while (!stop_) static_cast<void>(ConnectedPair{domain, {}});
+    });
+    threads_.emplace_back([this, domain] {
+      while (!stop_) static_cast<void>(require(connect_pair(domain)));
     });
     threads_.emplace_back([this, domain] {
       ConnectedPair pair{domain, {}};

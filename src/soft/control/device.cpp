@@ -13,6 +13,7 @@
 #include <new>
 
 #include "base/environment.hpp"
+#include "base/once.hpp"
 #include "soft/control/events.hpp"
 #include "soft/faults/hook.hpp"
 #include "soft/shared/addresses.hpp"
@@ -30,7 +31,8 @@ bool ethernet_chosen() noexcept { return environment("VERBATIM_SOFT_LINK", "ib")
 constinit std::array<Device, kMaxDevices> the_devices{};
 
 std::array<Device, kMaxDevices>& all_devices() noexcept {
-  [[maybe_unused]] static const bool made = [] {
+  static constinit detail::Once<bool> made;
+  made([] {
     for (std::uint32_t i = 0; i < kMaxDevices; ++i) {
       Device& device = the_devices[i];
       device.index = i;
@@ -47,7 +49,7 @@ std::array<Device, kMaxDevices>& all_devices() noexcept {
       device.gid = link_local_gid(i);
     }
     return true;
-  }();
+  });
   return the_devices;
 }
 
@@ -65,8 +67,8 @@ const Device* find_device(std::uint32_t index) noexcept {
 }
 
 bool are_ports_ethernet() noexcept {
-  static const bool chosen = ethernet_chosen();
-  return chosen;
+  static constinit detail::Once<bool> chosen;
+  return chosen(&ethernet_chosen);
 }
 
 std::uint16_t lid_of(const Device& device) noexcept {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #include "soft/shared/biased_lock.hpp"
 
+#include "base/once.hpp"
 #include "soft/shared/membarrier.hpp"
 
 namespace verbatim::engine {
@@ -9,9 +10,9 @@ namespace {
 /// Whether this process can impose a memory barrier on its threads. ThreadSanitizer does not
 /// understand that, so there no thread becomes the owner.
 bool can_order() noexcept {
-  static const bool can =
-      VERBATIM_TSAN == 0 && membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
-  return can;
+  static constinit detail::Once<bool> can;
+  return can(
+      [] { return VERBATIM_TSAN == 0 && membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED); });
 }
 
 /// Executes a full fence in all threads of this process.

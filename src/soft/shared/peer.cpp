@@ -14,6 +14,7 @@
 #include <new>
 
 #include "base/environment.hpp"
+#include "base/once.hpp"
 #include "soft/shared/fault_guard.hpp"
 #include "soft/shared/segment.hpp"
 
@@ -120,8 +121,8 @@ int Peer::open_object(std::uint32_t index, std::uint64_t& inode) noexcept {
 }
 
 const Window* Peer::map_window(std::uint32_t index) noexcept {
-  static const bool allowed = memory_policy().map_objects;
-  if (!allowed) return nullptr;
+  static constinit detail::Once<bool> allowed;
+  if (!allowed([] { return memory_policy().map_objects; })) return nullptr;
   const std::lock_guard lock{mutex_};
   WindowSlot& slot = windows_[index];
   Window* const former = slot.load();
