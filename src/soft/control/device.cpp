@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstring>
 #include <memory>
+#include <mutex>
 #include <new>
 
 #include "base/environment.hpp"
@@ -31,8 +32,8 @@ bool ethernet_chosen() noexcept { return environment("VERBATIM_SOFT_LINK", "ib")
 constinit std::array<Device, kMaxDevices> the_devices{};
 
 std::array<Device, kMaxDevices>& all_devices() noexcept {
-  static constinit detail::Once<bool> made;
-  made([] {
+  static std::once_flag once;
+  std::call_once(once, [] {
     for (std::uint32_t i = 0; i < kMaxDevices; ++i) {
       Device& device = the_devices[i];
       device.index = i;
@@ -48,7 +49,6 @@ std::array<Device, kMaxDevices>& all_devices() noexcept {
                     device.raw.dev_name);
       device.gid = link_local_gid(i);
     }
-    return true;
   });
   return the_devices;
 }
