@@ -3,6 +3,8 @@
 
 #include <atomic>
 
+#include "base/uncancelled.hpp"
+
 namespace verbatim {
 namespace {
 std::atomic<LogSink> current_sink{nullptr};
@@ -13,7 +15,10 @@ LogSink set_log_sink(LogSink sink) noexcept { return current_sink.exchange(sink)
 bool log_enabled() noexcept { return current_sink.load() != nullptr; }
 
 void log(LogLevel level, std::string_view message) noexcept {
-  if (const LogSink sink = current_sink.load()) sink(level, message);
+  const LogSink sink = current_sink.load();
+  if (sink == nullptr) return;
+  const Uncancelled here;  // It probably writes to a file.
+  sink(level, message);
 }
 
 }  // namespace verbatim

@@ -48,15 +48,21 @@ void forget(Slot& slot) noexcept {
   slot.id += kGeneration;
 }
 
+constinit std::mutex quarantine_mutex;
+// What is kept stays reachable, so that leak checkers do not report it.
+constinit std::vector<void*>* quarantine_list = nullptr;
+
 }  // namespace
 
 void quarantine(void* kept, std::size_t buffers) noexcept {
   quarantined += buffers;
-  static std::mutex mutex;
-  // Stays reachable, so that leak checkers do not report it.
-  static auto* const all = new (std::nothrow) std::vector<void*>;
-  const std::lock_guard lock{mutex};
-  if (all != nullptr) all->push_back(kept);
+  try {
+    const std::lock_guard lock{quarantine_mutex};
+    if (quarantine_list == nullptr) quarantine_list = new std::vector<void*>;
+    quarantine_list->push_back(kept);
+  } catch (const std::bad_alloc&) {
+    log(LogLevel::warning, "no memory to note what is kept: leak checkers may report it");
+  }
   log(LogLevel::error,
       "a device could not be stopped: a buffer that it may still use is kept for ever");
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #include "channel/private_descriptor.hpp"
 
-#include <pthread.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -15,17 +14,16 @@ PrivateDescriptor* list_head = nullptr;
 
 }  // namespace
 
+// The lock is held across the fork, so that the child finds a consistent list.
+const ForkHandlers PrivateDescriptor::kHandlers{[] { list_mutex.lock(); },
+                                                [] { list_mutex.unlock(); },
+                                                [] {
+                                                  close_all_in_child();
+                                                  list_mutex.unlock();
+                                                }};
+
 PrivateDescriptor::Lock::Lock() noexcept {
   const int before = errno;
-  static std::once_flag once;
-  // The lock is held across the fork, so that the child finds a consistent list.
-  std::call_once(once, [] {
-    pthread_atfork([] { list_mutex.lock(); }, [] { list_mutex.unlock(); },
-                   [] {
-                     close_all_in_child();
-                     list_mutex.unlock();
-                   });
-  });
   list_mutex.lock();
   errno = before;
 }

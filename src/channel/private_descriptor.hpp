@@ -8,6 +8,8 @@
 /// Threads: like an int; fork() may come at any time, from any thread.
 #include <utility>
 
+#include "base/fork_handlers.hpp"
+
 namespace verbatim::detail {
 
 class PrivateDescriptor {
@@ -52,6 +54,7 @@ class PrivateDescriptor {
     Lock& operator=(const Lock&) = delete;
   };
   static void close_all_in_child() noexcept;
+  static const ForkHandlers kHandlers;
   void hold(int fd) noexcept;
   [[nodiscard]] int let_go() noexcept;
 

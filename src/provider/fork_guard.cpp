@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #include "provider/fork_guard.hpp"
 
-#include <pthread.h>
-
 #include <cerrno>
 #include <mutex>
 
@@ -29,10 +27,10 @@ int refuse_notify(ibv_cq*, int) { return EOWNERDEAD; }
 
 }  // namespace
 
+const ForkHandlers ForkListener::kHandlers{&before_fork, &after_fork_in_parent,
+                                           &after_fork_in_child};
+
 void ForkListener::listen() {
-  static std::once_flag once;
-  std::call_once(once,
-                 [] { pthread_atfork(&before_fork, &after_fork_in_parent, &after_fork_in_child); });
   const std::lock_guard lock{listeners_mutex};
   next_ = first_listener;
   if (next_ != nullptr) next_->previous_ = this;

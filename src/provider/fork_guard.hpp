@@ -9,6 +9,8 @@
 
 #include <atomic>
 
+#include "base/fork_handlers.hpp"
+
 namespace verbatim::detail {
 
 /// Called in the child after a fork, before anything uses it there.
@@ -31,6 +33,7 @@ class ForkListener {
   static void before_fork();
   static void after_fork_in_parent();
   static void after_fork_in_child();
+  static const ForkHandlers kHandlers;
 
   ForkListener* next_ = nullptr;
   ForkListener* previous_ = nullptr;

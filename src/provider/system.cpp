@@ -9,9 +9,11 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <mutex>
 #include <string>
 
 #include "base/environment.hpp"
+#include "base/fork_handlers.hpp"
 #include "base/once.hpp"
 #include "provider/memory.hpp"
 
@@ -22,8 +24,16 @@
 namespace verbatim {
 namespace {
 
+// Loading libibverbs and listing its devices takes locks of the loader and of libibverbs. A child
+// that is forked meanwhile would wait for them for ever, or find a library that is half loaded. So
+// a fork waits for the end.
+constinit std::mutex unforked;
+const detail::ForkHandlers kForkHandlers{[] { unforked.lock(); }, [] { unforked.unlock(); },
+                                         [] { unforked.unlock(); }};
+
 /// The entry points that our table does not contain unchanged.
 struct Library {
+  ibv_device** (*get_device_list)(int*) = detail::kMissing;
   int (*query_device)(ibv_context*, ibv_device_attr*) = detail::kMissing;
   int (*query_port)(ibv_context*, std::uint8_t, _compat_ibv_port_attr*) = detail::kMissing;
   int (*query_gid)(ibv_context*, std::uint8_t, int, ibv_gid*) = detail::kMissing;
@@ -35,6 +45,11 @@ struct Library {
   ibv_fork_status (*is_fork_initialized)() = nullptr;
 };
 Library library;
+
+ibv_device** get_device_list(int* count) {
+  const std::lock_guard lock{unforked};
+  return library.get_device_list(count);
+}
 
 int query_device(ibv_context* context, ibv_device_attr_ex* attributes) {
   std::memset(attributes, 0, sizeof *attributes);
@@ -153,7 +168,7 @@ void load_objects(void* handle, Provider& table) {
 }
 
 void load_devices(void* handle, Provider& table) {
-  load(handle, "IBVERBS_1.1", "ibv_get_device_list", table.get_device_list);
+  load(handle, "IBVERBS_1.1", "ibv_get_device_list", library.get_device_list);
   load(handle, "IBVERBS_1.1", "ibv_free_device_list", table.free_device_list);
   load(handle, "IBVERBS_1.1", "ibv_get_device_guid", table.get_device_guid);
   load(handle, "IBVERBS_1.1", "ibv_open_device", table.open_device);
@@ -172,6 +187,7 @@ void load_devices(void* handle, Provider& table) {
 Provider load_table() {
   Provider table{.name = "system", .unavailable = [] { return unavailable_reason; }};
   table.get_device_list = &no_devices;
+  const std::lock_guard lock{unforked};
   const char* const named = environment("VERBATIM_LIBIBVERBS");
   // Never closed, because the threads and atexit handlers of its providers would outlive it.
   void* const handle = dlopen(named != nullptr ? named : "libibverbs.so.1", RTLD_NOW);
@@ -181,6 +197,7 @@ Provider load_table() {
   }
   load_devices(handle, table);
   load_objects(handle, table);
+  table.get_device_list = &get_device_list;
   table.query_device = &query_device;
   table.query_port = &query_port;
   table.query_gid_table = &query_gid_table;
