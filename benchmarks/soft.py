@@ -8,12 +8,16 @@ Two processes, one on each of two cores, write, read and send; on memory that bo
 `Buffer`) and on memory that is only registered (plain). In each round every case runs right after
 its peers: UCX and libfabric over shared memory, and the limits of the machine (the hand-off of a
 cache line, memcpy, a bare process_vm_writev). `ratio` is the median of the ratios within the
-rounds, so other load on the machine slows both down alike. NEAR is measured once more for each
-level of cache that two processors share: a case that ends in `.l1` ran on the two threads of a
-core, one that ends in `.l3` on two cores that have no nearer cache in common.
+rounds, so other load on the machine slows both down alike. A host may move a virtual machine's
+processors to others, between which a cache line takes five times as long. So latencies are measured
+between two looks at the hand-off of a line, and once more if those differ (STILL). NEAR is measured
+once more for each level of cache that two processors share: a case that ends in `.l1` ran on the
+two threads of a core, one that ends in `.l3` on two cores that have no nearer cache in common.
 
-Latencies are half a round trip (for a read, the whole operation). The figures approximate those of
-a machine that does nothing else: ours are medians of slices, and UCX reports the median of its
+Latencies are half a round trip (for a read, the whole operation). Both sides watch memory with
+what suits them: ours finish one look before the next (finish_look()), ucx_perftest lets UCX
+progress in between; with an empty loop (-o) it is slower, too. The figures approximate those of a
+machine that does nothing else: ours are medians of slices, and UCX reports the median of its
 latencies. Rates and bandwidths vary by a fifth with the addresses that a process happens to get. So
 for both UCX and us, the best of TRIES short runs counts.
 
@@ -42,6 +46,8 @@ from listeners import free_port, listens  # noqa: E402
 CANNOT = 77  # exit status: cannot run here
 ROUNDS = 15
 TRIES = 3
+STILL = 1.5  # two looks at the hand-off that differ by more: the processors were moved in between
+MOST_LOOKS = 5
 PATIENCE_S = 60  # for one measurement
 
 UNITS = {"lat": "us", "bw": "MiB/s", "rate": "M/s"}
@@ -106,14 +112,16 @@ def peers_of(case):
 def all_cases(levels=()):
     """Groups of cases that share figure, size and level of the cache that the processors share.
 
-    {(figure, bytes, level): [verb.figure.bytes.memory]}; the level is 0 where it does not matter.
+    {(figure, bytes, level, verb): [verb.figure.bytes.memory]}; the level is 0 where it does not
+    matter. A group of latencies is short, so that processors seldom move meanwhile: one verb.
     """
-    groups = {("lat", 8, level): [f"{NEAR}.l{level}"] for level in levels}
+    groups = {("lat", 8, level, "write"): [f"{NEAR}.l{level}"] for level in levels}
     for figure, sizes in (("lat", (8, 4096)), ("bw", (65536, 1 << 20)), ("rate", (8,))):
         for size in sizes:
-            groups[figure, size, 0] = [f"{verb}.{figure}.{size}.{memory}"
-                                       for verb in ("write", "read", "send")
-                                       for memory in ("buffer", "plain")]
+            for verb in ("write", "read", "send"):
+                cases = [f"{verb}.{figure}.{size}.{memory}" for memory in ("buffer", "plain")]
+                key = (figure, size, 0, verb if figure == "lat" else "")
+                groups[key] = groups.get(key, []) + cases
     return groups
 
 
@@ -256,27 +264,49 @@ def await_listener(port, process):
         raise Broken(f"{process.args[3]} does not listen")
 
 
+def measure_once(bench, group, cases):
+    """({case: value}, {peer: value}) of one round."""
+    figure, size, level, _ = group
+    theirs = {peer: bench.peer(peer, figure, size)
+              for peer in dict.fromkeys(peer for case in cases for peer in peers_of(case))}
+    ours = {case: best(figure, lambda case=case: bench.drive(case.removesuffix(f".l{level}")))
+            for case in cases}
+    return ours, theirs
+
+
+def measure_still(bench, group, cases):
+    """The same; for latencies again if the processors were moved meanwhile."""
+    if group[0] != "lat":
+        return measure_once(bench, group, cases)
+    for _ in range(MOST_LOOKS):
+        before = bench.peer("cacheline", "lat", 8)
+        found = measure_once(bench, group, cases)
+        looks = sorted([before, bench.peer("cacheline", "lat", 8)])
+        if looks[1] <= STILL * looks[0]:
+            return found
+    print(f"soft: the processors were moved in each of {MOST_LOOKS} tries: {', '.join(cases)}",
+          file=sys.stderr)
+    return found
+
+
 def measure(benches, groups, rounds):
     """[{case, peer, value, ratio}] of all rounds. The ratio of a round compares figures that were
     taken one after the other on the same processors. `benches` has a Bench for each level."""
     values, peer_values = {}, {}
     for number in range(rounds):
         print(f"soft: round {number + 1} of {rounds}", file=sys.stderr)
-        for (figure, size, level), cases in groups.items():
-            bench = benches[level]
-            wanted = dict.fromkeys(peer for case in cases
-                                   for peer in peers_of(case))
-            for peer in wanted:
-                peer_values.setdefault((peer, figure, size, level), []).append(
-                    bench.peer(peer, figure, size))
-            for case in cases:
-                values.setdefault(case, []).append(
-                    best(figure, lambda: bench.drive(case.removesuffix(f".l{level}"))))
+        for group, cases in groups.items():
+            ours, theirs = measure_still(benches[group[2]], group, cases)
+            for case, value in ours.items():
+                values.setdefault(case, []).append(value)
+            for peer, value in theirs.items():
+                peer_values.setdefault((peer, group), []).append(value)
     results = []
-    for (figure, size, level), cases in groups.items():
+    for group, cases in groups.items():
+        figure = group[0]
         for case in cases:
             for peer in peers_of(case):
-                others = peer_values[peer, figure, size, level]
+                others = peer_values[peer, group]
                 pairs = [(ours, theirs) for ours, theirs in zip(values[case], others) if theirs]
                 results.append({
                     "bench": "soft", "case": case,

@@ -6,6 +6,8 @@
 #include <cstring>
 #include <numeric>
 
+#include "base/relax_processor.hpp"
+
 namespace verbatim::bench {
 namespace {
 
@@ -65,8 +67,7 @@ double write_latency(Side& side, const Case& each) {
     if (signaled) side.finish(side.sends, 1);
   };
   const auto await = [&](std::uint64_t number) {
-    while (side.target.load_acquire<std::uint64_t>(last) != number) {
-    }
+    while (side.target.load_acquire<std::uint64_t>(last) != number) finish_look();
   };
   Slices slices;
   // The left side is one ahead: so both do the same in the loop, and what they do is inlined there.
@@ -277,12 +278,10 @@ double stream_sends(Side& side, const Case& each) {
     figure = timed_stream(each, [&] {
       stream(side, each, Send{from}, [&](std::size_t more) {
         sent += more;
-        while (sent > taken() + credits(each)) {
-        }
+        while (sent > taken() + credits(each)) finish_look();
       });
     });
-    while (taken() < total) {
-    }
+    while (taken() < total) finish_look();
   }
   side.meet();
   return figure;

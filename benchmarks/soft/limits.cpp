@@ -11,6 +11,7 @@
 #include <cstring>
 #include <memory>
 
+#include "base/relax_processor.hpp"
 #include "cases.hpp"
 
 namespace verbatim::bench {
@@ -43,8 +44,7 @@ double ping_pong(Role role, std::uint64_t rounds, const Await& await, const Pass
 }
 
 void await_word(std::uint64_t& word, std::uint64_t value) {
-  while (std::atomic_ref{word}.load(std::memory_order_acquire) != value) {
-  }
+  while (std::atomic_ref{word}.load(std::memory_order_acquire) != value) finish_look();
 }
 
 /// The address of a process's word, for the other process.

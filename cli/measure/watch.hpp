@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdint>
 
+#include "base/relax_processor.hpp"
 #include "measure/control.hpp"
 
 namespace verbatim::cli {
@@ -24,6 +25,7 @@ class Watch {
   /// After each look in vain. False: the peer has said something, or is gone. Throws Interrupted,
   /// and Failure when the patience is over.
   [[nodiscard]] bool go_on() {
+    finish_look();
     if (--left_ > 0) [[likely]]
       return true;
     return look_up();

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Which processors ./bench soft uses, and what happens to gates without a figure."""
+"""Which processors ./bench soft uses, what happens to gates without a figure, and to latencies when
+the host moves the processors."""
+import contextlib
 import io
 import sys
 import tempfile
@@ -55,6 +57,37 @@ class Gates(unittest.TestCase):
                ("send.rate.8.buffer", "ucx.tag_rate"): 0.89}
         self.assertEqual(self.counts(good)[0]["ok"], 2)
         self.assertEqual(self.counts(bad)[0]["FAIL"], 2)
+
+
+class FakeBench:
+    """Its processors are moved during the first measurements."""
+    def __init__(self, moves):
+        self.moves, self.hand_off, self.runs = moves, 0.05, 0
+
+    def peer(self, name, _figure, _size):
+        return self.hand_off if name == "cacheline" else 0.06
+
+    def drive(self, _case):
+        self.runs += 1
+        if self.runs <= self.moves:
+            self.hand_off = 0.05 if self.hand_off > 0.1 else 0.22
+        return float(self.runs)
+
+
+class Still(unittest.TestCase):
+    def value_after(self, moves, figure="lat"):
+        case = f"write.{figure}.8.buffer"
+        with contextlib.redirect_stderr(io.StringIO()):
+            found, _ = soft.measure_still(FakeBench(moves), (figure, 8, 0, "write"), [case])
+        return found[case]
+
+    def test_latencies_are_measured_again_if_the_processors_were_moved(self):
+        self.assertEqual(self.value_after(0), 1)
+        self.assertEqual(self.value_after(2), 3)
+        self.assertEqual(self.value_after(99), soft.MOST_LOOKS)
+
+    def test_rates_are_not(self):
+        self.assertEqual(self.value_after(99, "rate"), soft.TRIES)
 
 
 if __name__ == "__main__":
