@@ -71,6 +71,9 @@ constexpr Advice kAdvice[] = {
     {Errc::out_of_resources, 0, "soft segment", "",
      "the queues of this process fill its segment: ask for shallower queues, or fewer"},
     {Errc::out_of_resources, ENOBUFS, "", "", "the kernel has no memory for more network buffers"},
+    {Errc::out_of_resources, EFBIG, "", "",
+     "the process may not make files of that size, and the software device keeps its memory in "
+     "files: raise the limit with `ulimit -f`"},
     {Errc::out_of_resources, EDQUOT, "", "",
      "the user's quota on the file system is used up: remove files, or raise the quota"},
     {Errc::out_of_resources, EAGAIN, "", "",

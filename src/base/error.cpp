@@ -34,6 +34,7 @@ Errc errc_from_errno(int os_error) noexcept {
     case ENFILE:
     case ENOSPC:
     case EDQUOT:
+    case EFBIG:
     case ENOBUFS:
     case EAGAIN: return Errc::out_of_resources;
     case EACCES:

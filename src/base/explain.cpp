@@ -142,6 +142,7 @@ void explain_space(Explanation& to) {
 void explain_resources(Explanation& to) {
   if (to.error.os_error == EMFILE || to.error.os_error == ENFILE) return explain_descriptors(to);
   if (to.error.os_error == ENOSPC) return explain_space(to);
+  if (to.error.os_error == EFBIG) return;  // There is memory, but a limit (base/advice.cpp).
   if (to.about("huge pages")) return explain_huge_pages(to);
   if (to.of_verbs()) explain_memlock(to);
   explain_memory(to);

@@ -23,6 +23,7 @@ set(engine_sources
   soft/memory/memory_object.cpp
   soft/memory/process_copy.cpp
   soft/memory/reach.cpp
+  soft/memory/region_spans.cpp
   soft/memory/registration.cpp
   soft/memory/relay.cpp
   soft/completer/own_ring.cpp
@@ -33,9 +34,11 @@ set(engine_sources
   soft/requester/datagram.cpp
   soft/requester/execute.cpp
   soft/requester/fast_path.cpp
+  soft/requester/own_requests.cpp
   soft/requester/post.cpp
   soft/requester/rdma.cpp
   soft/requester/retry.cpp
+  soft/requester/route.cpp
   soft/requester/send.cpp
   soft/control/address_handle.cpp
   soft/control/completion_channel.cpp
@@ -46,6 +49,7 @@ set(engine_sources
   soft/control/events.cpp
   soft/control/ghosts.cpp
   soft/control/helper.cpp
+  soft/control/late_rings.cpp
   soft/control/memory_paths.cpp
   soft/control/queue_pair.cpp
   soft/control/reclaim.cpp

@@ -7,6 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -126,6 +127,9 @@ TEST(Reach, TheServersQueuePairLivesUntilTheClientIsDone) {
   const ReachOptions options{.pair_timeout = 5s, .connect_timeout = 5s};
   unsigned served = 0;
   std::jthread server{[&] {
+    // What opens a descriptor must not block: the client could not open its own.
+    pollfd coming{.fd = listener.get(), .events = POLLIN, .revents = 0};
+    poll(&coming, 1, 20'000);
     auto client = detail::PrivateDescriptor::opened_by(
         [&] { return accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK); });
     const auto outcome = serve(std::move(client), candidates, options);

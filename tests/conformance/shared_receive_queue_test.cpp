@@ -10,6 +10,7 @@
 
 #include "support/connected_pair.hpp"
 #include "support/pattern.hpp"
+#include "support/raw_verbs.hpp"
 #include "support/test_memory.hpp"
 
 namespace verbatim::test {
@@ -157,6 +158,33 @@ TEST_F(SharedReceive, TellsOnceThatItRunsLow) {
   EXPECT_EQ(require(receivers.queue.limit()), 0u) << "the event disarms the limit";
 }
 
+// A receive that did not come back for a long time does not count as one that is left.
+TEST_F(SharedReceive, TellsThatItRunsLowWhicheverReceiveCameBack) {
+  SharedReceivers receivers{16};
+  ConnectedPair slow(receivers.domain, receivers.options());
+  ConnectedPair quick(receivers.domain, receivers.options());
+  for (std::uint64_t id = 0; id < 16; ++id) receivers.post(id);
+  for (std::uint64_t id = 0; id < 8; ++id) {
+    slow.local.post(Send{}, id);
+    poll_ok(slow.local.sends);
+  }
+  const auto receive_one = [&] {
+    quick.local.post(Send{}, 1);
+    poll_ok(quick.local.sends);
+    poll_ok(quick.remote.receives);
+  };
+  for (std::uint64_t round = 0; round < 17; ++round) {
+    receive_one();
+    receivers.post(16 + round);
+  }
+  require(receivers.queue.arm_limit(4));
+  for (int i = 0; i < 4; ++i) receive_one();
+  EXPECT_FALSE(receivers.has(kLimitReached)) << "four are left, which is not fewer than four";
+  receive_one();
+  EXPECT_TRUE(eventually([&] { return receivers.has(kLimitReached); }, std::chrono::seconds{5}))
+      << "three are left";
+}
+
 TEST_F(SharedReceive, LimitAboveItsSizeIsRefused) {
   SharedReceivers receivers;
   const std::uint32_t most = receivers.queue.max_requests();
@@ -206,6 +234,36 @@ TEST_F(SharedReceive, TellsWhenABrokenQueuePairHasTakenItsLast) {
       },
       std::chrono::seconds{5}))
       << "no event last_receive_reached";
+}
+
+// Many programs move a queue pair to the error state that is there already.
+TEST_F(SharedReceive, TellsAtMostOnceThatABrokenQueuePairHasTakenItsLast) {
+  const raw::Owned<ibv_context> context = raw::open();
+  const raw::Owned<ibv_pd> domain = raw::domain(context.get());
+  const raw::Owned<ibv_cq> queue = raw::completion_queue(context.get());
+  const raw::Owned<ibv_srq> shared = raw::shared_receive_queue(domain.get());
+  const raw::QueuePairRecipe recipe{.domain = domain.get(),
+                                    .sends = queue.get(),
+                                    .receives = queue.get(),
+                                    .shared = shared.get()};
+  const raw::Owned<ibv_qp> left = raw::queue_pair(recipe);
+  const raw::Owned<ibv_qp> right = raw::queue_pair(recipe);
+  raw::connect(left.get(), right.get());
+  const raw::Mapping memory{64};
+  const raw::Piece unregistered{.address = reinterpret_cast<std::uintptr_t>(memory.bytes().data()),
+                                .bytes = 64,
+                                .key = 0x7fff0001};
+  ASSERT_EQ(raw::post_send(left.get(), 1, unregistered), 0);
+  EXPECT_NE(raw::poll_one(queue.get()).status, IBV_WC_SUCCESS);
+  for (int i = 0; i < 3; ++i) ASSERT_EQ(raw::change_state(left.get(), IBV_QPS_ERR), 0);
+  int told = 0;
+  while (raw::is_readable(context->async_fd, std::chrono::milliseconds{100})) {
+    ibv_async_event event{};
+    ASSERT_EQ(raw::verbs().get_async_event(context.get(), &event), 0);
+    told += event.event_type == IBV_EVENT_QP_LAST_WQE_REACHED ? 1 : 0;
+    raw::verbs().ack_async_event(&event);
+  }
+  EXPECT_LE(told, 1);
 }
 
 TEST_F(SharedReceive, RoomIsReservedOncePerCompletionQueue) {

@@ -5,7 +5,6 @@
 // Covers: channel/reception.cpp
 #include <gtest/gtest.h>
 #include <poll.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 
 #include <atomic>
@@ -18,6 +17,7 @@
 #include <vector>
 
 #include "conformance/meeting_fixture.hpp"
+#include "support/few_descriptors.hpp"
 #include "verbatim/base/explain.hpp"
 #include "verbatim/base/log.hpp"
 
@@ -342,25 +342,6 @@ TEST_F(StrangersTest, AtTheBoundTheOldestMakesRoom) {
   EXPECT_TRUE(heard.contains("handshakes at once"));
   expect_good_client(listener);
 }
-
-/// From now on the process gets `more` descriptors, and no others.
-class FewDescriptors {
- public:
-  explicit FewDescriptors(int more) {
-    const int next = dup(STDIN_FILENO);
-    ::close(next);
-    getrlimit(RLIMIT_NOFILE, &before_);
-    const rlimit tight{.rlim_cur = static_cast<rlim_t>(next + more), .rlim_max = before_.rlim_max};
-    if (next < 0 || setrlimit(RLIMIT_NOFILE, &tight) != 0)
-      give_up("setrlimit", std::source_location::current());
-  }
-  FewDescriptors(const FewDescriptors&) = delete;
-  FewDescriptors& operator=(const FewDescriptors&) = delete;
-  ~FewDescriptors() { setrlimit(RLIMIT_NOFILE, &before_); }
-
- private:
-  rlimit before_{};
-};
 
 TEST_F(StrangersTest, WhereDescriptorsRunOutTheOldestMakesRoom) {
   const Listener listener = listen();

@@ -10,9 +10,11 @@
 #include <functional>
 #include <initializer_list>
 #include <optional>
+#include <string>
 
 #include "support/pattern.hpp"
 #include "support/raw_verbs.hpp"
+#include "support/soft_faults.hpp"
 
 namespace verbatim::test {
 namespace {
@@ -69,6 +71,30 @@ struct Misconnected {
       raw::queue_pair({.domain = domain.get(), .sends = sends.get(), .receives = sends.get()});
   raw::Owned<ibv_qp> responder = raw::queue_pair(
       {.domain = domain.get(), .sends = receives.get(), .receives = receives.get()});
+};
+
+/// The same objects, and two queue pairs that exchange datagrams.
+struct DatagramPair : Misconnected {
+  DatagramPair() { raw::connect(sender.get(), receiver.get()); }
+  void post_receive(std::uint64_t id) const {
+    ASSERT_EQ(raw::post_receive(receiver.get(), id, raw::local(region.get(), 4096, 256)), 0);
+  }
+  [[nodiscard]] raw::Owned<ibv_ah> right_address() const {
+    return raw::address_handle(domain.get(), raw::address_of(receiver.get()));
+  }
+  /// A request of any operation, which names its destination as a datagram does.
+  [[nodiscard]] int post(ibv_wr_opcode opcode, ibv_ah* to) const {
+    return raw::post_datagram(sender.get(), 1, source(), to, receiver->qp_num, opcode);
+  }
+
+  raw::Owned<ibv_qp> sender = make(sends.get());
+  raw::Owned<ibv_qp> receiver = make(receives.get());
+
+ private:
+  [[nodiscard]] raw::Owned<ibv_qp> make(ibv_cq* queue) const {
+    return raw::queue_pair(
+        {.domain = domain.get(), .sends = queue, .receives = queue, .type = IBV_QPT_UD});
+  }
 };
 
 testing::AssertionResult is_one_of(const std::optional<ibv_wc_status>& status,
@@ -141,6 +167,84 @@ TEST(Address, WithAnotherLidDeliversNothing) {
 TEST(Address, WithAnotherGidDeliversNothing) {
   if (!raw::is_ethernet(raw::open().get())) GTEST_SKIP() << "LIDs lead the way on InfiniBand";
   expect_wrong_address_delivers_nothing([](raw::Address& each) { each.gid.raw[15] ^= 9; });
+}
+
+/// A datagram with the right queue pair number and key goes to an address that nobody has, then
+/// one to the right address.
+void expect_wrong_address_loses_the_datagram(const std::function<void(raw::Address&)>& change) {
+  if (!capabilities().unreliable_datagram) GTEST_SKIP() << "the device has no datagrams";
+  const DatagramPair objects;
+  raw::Address wrong = raw::address_of(objects.receiver.get());
+  change(wrong);
+  ibv_ah_attr path = raw::path_to(objects.context.get(), wrong);
+  const raw::Owned<ibv_ah> nowhere{raw::verbs().create_ah(objects.domain.get(), &path)};
+  objects.post_receive(kReceive);
+  objects.post_receive(kReceive + 1);
+  // Refusing is enough.
+  if (nowhere && objects.post(IBV_WR_SEND, nowhere.get()) == 0)
+    static_cast<void>(raw::poll_within(objects.sends.get(), kRetries));
+  const raw::Owned<ibv_ah> there = objects.right_address();
+  ASSERT_EQ(objects.post(IBV_WR_SEND, there.get()), 0);
+  raw::poll_ok(objects.sends.get());
+  EXPECT_EQ(raw::poll_ok(objects.receives.get()).wr_id, kReceive);
+  EXPECT_FALSE(raw::poll_within(objects.receives.get(), std::chrono::milliseconds{50}))
+      << "the lost one arrived";
+}
+
+TEST(Address, OfADatagramWithAnotherLidDeliversNothing) {
+  if (raw::is_ethernet(raw::open().get())) GTEST_SKIP() << "Ethernet has no LIDs";
+  expect_wrong_address_loses_the_datagram([](raw::Address& each) { each.lid = 0x77; });
+}
+
+TEST(Address, OfADatagramWithAnotherGidDeliversNothing) {
+  if (!raw::is_ethernet(raw::open().get())) GTEST_SKIP() << "LIDs lead the way on InfiniBand";
+  expect_wrong_address_loses_the_datagram([](raw::Address& each) { each.gid.raw[15] ^= 9; });
+}
+
+// ---- Operations that a type of queue pair does not have
+
+/// The post is refused, or the request fails, and the target is as it was.
+void expect_refused_or_failed(const Misconnected& objects, int posted, const std::string& what) {
+  if (posted == 0) {
+    const auto status = objects.outcome();
+    ASSERT_TRUE(status) << what << ": no completion";
+    EXPECT_NE(*status, IBV_WC_SUCCESS) << what;
+  }
+  EXPECT_TRUE(objects.target_is(kOld)) << what;
+}
+
+TEST(Operations, ThatReadFailOnAnUnreliableConnection) {
+  if (!capabilities().unreliable_connection) GTEST_SKIP() << "the device has no such connections";
+  for (const bool atomic : {false, true}) {
+    Misconnected pair;
+    const auto make = [&](ibv_cq* queue) {
+      return raw::queue_pair(
+          {.domain = pair.domain.get(), .sends = queue, .receives = queue, .type = IBV_QPT_UC});
+    };
+    pair.requester = make(pair.sends.get());
+    pair.responder = make(pair.receives.get());
+    raw::connect(pair.requester.get(), pair.responder.get());
+    const raw::Piece into = raw::local(pair.region.get(), 0, 8);
+    const raw::Piece from = raw::remote(pair.region.get(), 4096, 8);
+    expect_refused_or_failed(pair,
+                             atomic ? raw::post_fetch_add(pair.requester.get(), 1, into, from, 1)
+                                    : raw::post_read(pair.requester.get(), 1, into, from),
+                             atomic ? "fetch and add" : "read");
+    EXPECT_TRUE(all_equal(pair.memory.bytes().first(8), kNew)) << "nothing was read";
+  }
+}
+
+TEST(Operations, ThatNameRemoteMemoryFailOnADatagramQueuePair) {
+  if (!capabilities().unreliable_datagram) GTEST_SKIP() << "the device has no datagrams";
+  for (const ibv_wr_opcode opcode : {IBV_WR_RDMA_WRITE, IBV_WR_RDMA_WRITE_WITH_IMM,
+                                     IBV_WR_RDMA_READ, IBV_WR_ATOMIC_FETCH_AND_ADD}) {
+    const DatagramPair objects;
+    const raw::Owned<ibv_ah> there = objects.right_address();
+    objects.post_receive(kReceive);
+    expect_refused_or_failed(objects, objects.post(opcode, there.get()),
+                             "opcode " + std::to_string(opcode));
+    EXPECT_FALSE(raw::poll_within(objects.receives.get(), std::chrono::milliseconds{20})) << opcode;
+  }
 }
 
 // ---- Reads and atomics in flight
@@ -239,8 +343,10 @@ class ExtendedOperations : public testing::Test {
   void SetUp() override {
     const verbs_context* const table = verbs_get_ctx(objects_.context.get());
     if (table == nullptr || table->create_qp_ex == nullptr ||
-        !try_extended(objects_, IBV_QPT_RC, IBV_QP_EX_WITH_SEND))
+        !try_extended(objects_, IBV_QPT_RC, IBV_QP_EX_WITH_SEND)) {
+      ASSERT_FALSE(on_soft_device()) << "this device has extended queue pairs";
       GTEST_SKIP() << "the device has no extended queue pairs";
+    }
   }
   void expect_refused(ibv_qp_type type, std::uint64_t operations) {
     EXPECT_FALSE(try_extended(objects_, type, operations | IBV_QP_EX_WITH_SEND))
@@ -287,33 +393,28 @@ TEST(SharedReceiveQueueLimit, IsWhatTheDeviceSays) {
 
 TEST(DatagramSource, IsTheSendersLid) {
   if (!capabilities().unreliable_datagram) GTEST_SKIP() << "the device has no datagrams";
-  const Misconnected objects;
+  const DatagramPair objects;
   if (raw::is_ethernet(objects.context.get())) GTEST_SKIP() << "Ethernet has no LIDs";
-  const auto make = [&](ibv_cq* queue) {
-    return raw::queue_pair(
-        {.domain = objects.domain.get(), .sends = queue, .receives = queue, .type = IBV_QPT_UD});
-  };
-  const raw::Owned<ibv_qp> sender = make(objects.sends.get());
-  const raw::Owned<ibv_qp> receiver = make(objects.receives.get());
-  raw::connect(sender.get(), receiver.get());
-  const raw::Address from = raw::address_of(sender.get());
+  const raw::Address from = raw::address_of(objects.sender.get());
   ASSERT_NE(from.lid, 0);
-  const raw::Owned<ibv_ah> to =
-      raw::address_handle(objects.domain.get(), raw::address_of(receiver.get()));
-  const raw::Piece into = raw::local(objects.region.get(), 4096, 256);
-  ASSERT_EQ(raw::post_receive(receiver.get(), kReceive, into), 0);
-  ASSERT_EQ(raw::post_datagram(sender.get(), 1, objects.source(), to.get(), receiver->qp_num), 0);
+  const raw::Owned<ibv_ah> to = objects.right_address();
+  objects.post_receive(kReceive);
+  ASSERT_EQ(objects.post(IBV_WR_SEND, to.get()), 0);
   raw::poll_ok(objects.sends.get());
   const ibv_wc found = raw::poll_ok(objects.receives.get());
   EXPECT_EQ(found.slid, from.lid);
-  EXPECT_EQ(found.src_qp, sender->qp_num);
+  EXPECT_EQ(found.src_qp, objects.sender->qp_num);
 
   // This is how programs answer that do not know global addresses.
   raw::Address back;
   back.lid = found.slid;
   const raw::Owned<ibv_ah> answer = raw::address_handle(objects.domain.get(), back);
-  ASSERT_EQ(raw::post_receive(sender.get(), kReceive, into), 0);
-  ASSERT_EQ(raw::post_datagram(receiver.get(), 2, objects.source(), answer.get(), found.src_qp), 0);
+  ASSERT_EQ(raw::post_receive(objects.sender.get(), kReceive,
+                              raw::local(objects.region.get(), 4096, 256)),
+            0);
+  ASSERT_EQ(
+      raw::post_datagram(objects.receiver.get(), 2, objects.source(), answer.get(), found.src_qp),
+      0);
   raw::poll_ok(objects.receives.get());
   EXPECT_EQ(raw::poll_ok(objects.sends.get()).wr_id, kReceive);
 }

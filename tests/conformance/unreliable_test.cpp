@@ -8,6 +8,7 @@
 
 #include "support/connected_pair.hpp"
 #include "support/pattern.hpp"
+#include "support/raw_verbs.hpp"
 #include "support/test_memory.hpp"
 
 namespace verbatim::test {
@@ -71,6 +72,32 @@ TEST_F(UnreliableConnection, SenderSucceedsWithoutAReceiver) {
   Buffer source = require(pair.domain.allocate(100));
   pair.local.post(Send{source.gather()}, 1);
   EXPECT_TRUE(succeeded(poll_one(pair.local.sends)));
+}
+
+// What is sent to a queue pair that never existed is lost like any other message. Mistakes of the
+// sender are still reported.
+TEST_F(UnreliableConnection, SenderSucceedsWhereNobodyIs) {
+  const raw::Owned<ibv_context> context = raw::open();
+  const raw::Owned<ibv_pd> domain = raw::domain(context.get());
+  const raw::Owned<ibv_cq> queue = raw::completion_queue(context.get());
+  const raw::Mapping memory{4096};
+  const raw::Owned<ibv_mr> region = raw::region(domain.get(), memory.bytes());
+  const raw::Owned<ibv_qp> sender = raw::queue_pair(
+      {.domain = domain.get(), .sends = queue.get(), .receives = queue.get(), .type = IBV_QPT_UC});
+  raw::Address nobody = raw::address_of(sender.get());
+  nobody.number ^= 0x800000;  // Far away from the numbers in use.
+  raw::connect(sender.get(), nobody);
+  const raw::Piece piece = raw::local(region.get(), 0, 64);
+  ASSERT_EQ(raw::post_send(sender.get(), 1, piece), 0);
+  const auto sent = raw::poll_within(queue.get(), std::chrono::seconds{5});
+  ASSERT_TRUE(sent) << "no completion";
+  EXPECT_EQ(sent->status, IBV_WC_SUCCESS);
+  EXPECT_EQ(sent->wr_id, 1u);
+  ASSERT_EQ(raw::post_write(sender.get(), 2, piece, raw::remote(region.get(), 1024, 64)), 0);
+  EXPECT_EQ(raw::poll_one(queue.get()).status, IBV_WC_SUCCESS);
+  const raw::Piece wrong{.address = piece.address, .bytes = 64, .key = piece.key ^ 0x7fff0000};
+  ASSERT_EQ(raw::post_send(sender.get(), 3, wrong), 0);
+  EXPECT_NE(raw::poll_one(queue.get()).status, IBV_WC_SUCCESS);
 }
 
 class Datagrams : public testing::Test {

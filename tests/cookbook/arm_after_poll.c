@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Shows: a completion that comes between the last poll and the arming raises no event.
+// Shows: a completion that comes between the last poll and the arming need not raise an event.
 #include <poll.h>
 
 #include "verbs.h"

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // A client: visits some servers, moves checked data, and leaves: in order, or without a goodbye.
 #include <algorithm>
-#include <thread>
 
 #include "soak/meeting.hpp"
+#include "survival/process.hpp"
 
 namespace verbatim::test {
 namespace {
@@ -18,7 +18,7 @@ void step_all(const Visits& visits) {
     if (const auto status = visit->talk.broken())
       give_up("a server's connection broke: " + std::string{to_string(*status)}, Where::current());
   }
-  std::this_thread::yield();
+  give_way();
 }
 
 template <class Condition>
@@ -39,7 +39,7 @@ int play_client(const std::vector<std::string>& words) {
               .memory = static_cast<MemoryKind>(random.up_to(1)),
               .shared = static_cast<std::uint8_t>(random.up_to(1)),
               .datagrams = static_cast<std::uint8_t>(random.up_to(1))};
-  const std::uint64_t goal = random.up_to(kMostMessages);
+  const std::uint64_t goal = 1 + random.up_to(kMostMessages - 1);
   const bool in_order = random.up_to(1) == 1;
   std::optional<SharedSink> sink;
   if (hello.shared != 0)
@@ -51,6 +51,8 @@ int play_client(const std::vector<std::string>& words) {
     link->send(std::as_bytes(std::span{&hello, 1}));
     visits.push_back(std::make_unique<Meeting>(domain, link, hello, sink ? &*sink : nullptr));
   }
+  step_until(visits, "first messages", [](Meeting& each) { return each.received() != 0; });
+  Control{kControlFd}.say('h');
   step_until(visits, "messages", [&](Meeting& each) { return each.received() >= goal; });
   if (!in_order) return 0;
   for (const auto& visit : visits) visit->talk.stop();

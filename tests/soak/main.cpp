@@ -3,7 +3,7 @@
 //
 //    soak_tests [GoogleTest's options]
 //
-// VERBATIM_SOAK_S: the duration in seconds; 20 by default.
+// VERBATIM_SOAK_S: for how many seconds clients come; 20 by default.
 #include <gtest/gtest.h>
 
 #include <string_view>

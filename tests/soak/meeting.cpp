@@ -7,8 +7,10 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstddef>
 #include <cstring>
+#include <thread>
 
 namespace verbatim::test {
 namespace {
@@ -73,6 +75,10 @@ std::size_t Meeting::step() {
 
 std::uint64_t Meeting::received() const noexcept {
   return talk.received() + (datagrams ? datagrams->received() : 0);
+}
+
+void give_way() {
+  std::this_thread::sleep_for(std::chrono::microseconds{20});  // wait: other processes have news
 }
 
 bool has_gone(const Link& link) {

@@ -60,6 +60,9 @@ class Meeting {
   std::optional<DatagramTalk> datagrams;
 };
 
+/// Between two steps: lets others use the processor. With a yield in its place, on a busy machine
+/// where all the others only yield, too, clients stood still for up to 48 s.
+void give_way();
 /// Whether the other side of a link has closed it, or has died.
 [[nodiscard]] bool has_gone(const Link& link);
 /// Whether the other side has sent something.

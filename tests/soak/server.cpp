@@ -3,7 +3,6 @@
 #include <poll.h>
 
 #include <cstring>
-#include <thread>
 
 #include "soak/meeting.hpp"
 #include "survival/process.hpp"
@@ -95,7 +94,7 @@ int play_server(const std::vector<std::string>& words) {
       is_asked = true;
     }
     if (!guests.empty()) {
-      std::this_thread::yield();
+      give_way();
       continue;
     }
     if (std::exchange(is_asked, false)) control.say('i');

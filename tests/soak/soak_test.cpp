@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Goal: a process that lives long holds no more after ten thousand clients than after ten.
 // Method: servers that stay; eight clients at a time, each replaced when it leaves: half of them
-//         are killed at a random moment, the others end by themselves. All data is checked. From
-//         time to time there is no client at all, and the test counts what the servers hold; it
-//         compares the early counts of the run with the last ones.
+//         are killed at a random moment, of their start or of their traffic, the others end by
+//         themselves. All data is checked. From time to time there is no client at all. Early in
+//         the run and at its end, the test then counts what the servers hold, and compares.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -24,23 +24,36 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr std::size_t kServers = 3;
-constexpr std::size_t kClients = 8;      // At a time.
-constexpr std::uint64_t kLatestMs = 80;  // The longest life of a client that is killed.
-constexpr std::size_t kWarmUp = 2;       // Counts that are left out,
-constexpr std::size_t kWindow = 3;       // and those of which the median is taken.
-constexpr std::size_t kCounts = 12;      // Of a run, at least.
+constexpr std::size_t kClients = 8;  // At a time.
+// When a client is killed, at the latest: this long after its start, or after its first messages.
+constexpr std::chrono::microseconds kLongestLife{80'000};
+constexpr std::chrono::microseconds kLongestTraffic{10'000};
+constexpr std::size_t kPauses = 12;  // In which there is no client.
+constexpr std::size_t kWarmUp = 2;   // Pauses without a count,
+constexpr std::size_t kWindow = 3;   // and counts of which the median is taken.
+// The device looks for what to release every half second.
+constexpr milliseconds kCalm{700};
+constexpr std::chrono::seconds kLongestUnrest{5};
+// In a second, at least. An idle machine does more than twenty times as much.
+constexpr double kFewestClients = 10;
+constexpr double kFewestKilled = 2;
+constexpr double kFewestKilledInTraffic = 1;
 
 std::chrono::seconds duration() {
   const char* const given = std::getenv("VERBATIM_SOAK_S");
   return std::chrono::seconds{given != nullptr ? std::strtoul(given, nullptr, 10) : 20};
 }
 
-/// A client that is here, and the time at which to kill it, if any.
+/// A client that is here, and when to kill it, if ever.
 struct Client {
   Process process;
+  std::optional<std::chrono::microseconds> traffic;  // After its first messages.
   std::optional<Clock::time_point> end;
+  bool has_traffic = false;
   Clock::time_point started = Clock::now();
 };
+
+using Figures = std::vector<Figure>;
 
 class Soak {
  public:
@@ -66,8 +79,8 @@ class Soak {
     }
   }
 
-  /// Counts what is held while there is no client.
-  std::vector<Figure> count(const SoftDirectory& directory) {
+  /// Counts what is held while there is no client, when it has come to rest.
+  Figures count(const SoftDirectory& directory) {
     for (const Process& server : servers_) {
       server.control().say('m');
       if (server.control().hear(kPatience) != 'i') give_up("not idle", Where::current());
@@ -75,10 +88,16 @@ class Soak {
     // A process that starts and ends removes what the killed ones left.
     Process last = Process::start({"client", "0"});
     if (last.wait_for_end() != 0) give_up("a client failed", Where::current());
-    std::vector<Figure> all = footprint_of(directory.path());
-    for (std::size_t i = 0; i < kServers; ++i)
-      for (Figure& each : footprint_of(servers_[i].pid(), "server " + std::to_string(i) + ":"))
-        all.push_back(std::move(each));
+    Figures all = look(directory);
+    auto since = Clock::now();
+    for (const auto end = since + kLongestUnrest; Clock::now() < std::min(since + kCalm, end);) {
+      std::this_thread::sleep_for(milliseconds{50});  // wait: between two looks
+      Figures now = look(directory);
+      if (now == all) continue;
+      all = std::move(now);
+      since = Clock::now();
+    }
+    all.push_back(shared_.new_entries());
     return all;
   }
 
@@ -89,18 +108,31 @@ class Soak {
 
   [[nodiscard]] std::size_t clients() const noexcept { return clients_; }
   [[nodiscard]] std::size_t killed() const noexcept { return killed_; }
+  [[nodiscard]] std::size_t killed_in_traffic() const noexcept { return killed_in_traffic_; }
 
  private:
+  [[nodiscard]] Figures look(const SoftDirectory& directory) const {
+    Figures all = footprint_of(directory.path());
+    for (std::size_t i = 0; i < kServers; ++i)
+      for (Figure& each : footprint_of(servers_[i].pid(), "server " + std::to_string(i) + ":"))
+        all.push_back(std::move(each));
+    return all;
+  }
+
   Client next_client() {
     ++clients_;
     std::vector<std::string> words{"client", std::to_string(random_.next())};
     const std::size_t first = random_.up_to(kServers - 1);
     const std::size_t visited = random_.up_to(3) == 0 ? 2 : 1;
     for (std::size_t i = 0; i < visited; ++i) words.push_back(names_[(first + i) % kServers]);
+    const auto at_most = [&](std::chrono::microseconds most) {
+      return std::chrono::microseconds{random_.up_to(static_cast<std::uint64_t>(most.count()))};
+    };
     const bool is_victim = random_.up_to(1) == 0;
-    const milliseconds life{random_.up_to(kLatestMs)};
-    Client client{Process::start(std::move(words)), {}};
-    if (is_victim) client.end = client.started + life;
+    const bool in_traffic = random_.up_to(1) == 0;
+    Client client{Process::start(std::move(words)), {}, {}};
+    if (is_victim && in_traffic) client.traffic = at_most(kLongestTraffic);
+    if (is_victim && !in_traffic) client.end = client.started + at_most(kLongestLife);
     return client;
   }
 
@@ -109,9 +141,14 @@ class Soak {
       if (*status != 0) give_up("a client failed", Where::current());
       return true;
     }
+    if (!client.has_traffic && client.process.control().overhear() == 'h') {
+      client.has_traffic = true;
+      if (client.traffic) client.end = Clock::now() + *client.traffic;
+    }
     if (client.end && Clock::now() >= *client.end) {
       client.process.kill();
       ++killed_;
+      if (client.has_traffic) ++killed_in_traffic_;
       return true;
     }
     if (Clock::now() - client.started > 2 * kPatience)
@@ -120,29 +157,38 @@ class Soak {
   }
 
   Random random_;
+  const SharedMemory shared_;
   std::vector<std::string> names_;
   std::vector<Process> servers_;
   std::size_t clients_ = 0;
   std::size_t killed_ = 0;
+  std::size_t killed_in_traffic_ = 0;
 };
 
-using Counts = std::vector<std::vector<Figure>>;
-
-std::size_t median(const Counts& counts, std::size_t from, std::size_t figure) {
+std::size_t median(const std::vector<Figures>& counts, std::size_t figure) {
   std::vector<std::size_t> values;
-  for (std::size_t i = from; i < from + kWindow; ++i) values.push_back(counts[i][figure].value);
+  for (const Figures& each : counts) values.push_back(each[figure].value);
   std::ranges::sort(values);
-  return values[kWindow / 2];
+  return values[values.size() / 2];
 }
 
-void expect_flat(const Counts& counts) {
-  for (std::size_t i = 0; i < counts[0].size(); ++i) {
-    const std::size_t early = median(counts, kWarmUp, i);
-    const std::size_t late = median(counts, counts.size() - kWindow, i);
-    const Figure& figure = counts[kWarmUp][i];
+void expect_flat(const std::vector<Figures>& first, const std::vector<Figures>& last) {
+  for (std::size_t i = 0; i < first[0].size(); ++i) {
+    const std::size_t early = median(first, i);
+    const std::size_t late = median(last, i);
+    const Figure& figure = first[0][i];
     std::cout << "soak: " << figure.name << ": " << early << ", at the end " << late << '\n';
+    EXPECT_GE(std::min(early, late), figure.least) << figure.name << " could not be counted";
     EXPECT_LE(late, early + figure.slack) << figure.name << " grow with the number of clients";
   }
+}
+
+void expect_traffic(const Soak& soak, double seconds) {
+  std::cout << "soak: " << soak.clients() << " clients, of which " << soak.killed()
+            << " were killed, " << soak.killed_in_traffic() << " of them in traffic\n";
+  EXPECT_GE(static_cast<double>(soak.clients()), kFewestClients * seconds);
+  EXPECT_GE(static_cast<double>(soak.killed()), kFewestKilled * seconds);
+  EXPECT_GE(static_cast<double>(soak.killed_in_traffic()), kFewestKilledInTraffic * seconds);
 }
 
 TEST(Soak, ServersHoldNoMoreAfterManyClientsThanAfterFew) {
@@ -154,15 +200,15 @@ TEST(Soak, ServersHoldNoMoreAfterManyClientsThanAfterFew) {
   const SoftDirectory directory;
   {
     Soak soak{start};
-    Counts counts;
-    const auto begin = Clock::now();
-    for (std::size_t i = 1; i <= kCounts; ++i) {
-      soak.churn(begin + length * i / kCounts);
-      counts.push_back(soak.count(directory));
+    std::vector<Figures> early;
+    std::vector<Figures> late;
+    for (std::size_t pause = 0; pause < kPauses; ++pause) {
+      soak.churn(Clock::now() + milliseconds{length} / kPauses);
+      if (pause >= kWarmUp && pause < kWarmUp + kWindow) early.push_back(soak.count(directory));
+      if (pause >= kPauses - kWindow) late.push_back(soak.count(directory));
     }
-    std::cout << "soak: " << soak.clients() << " clients, of which " << soak.killed()
-              << " were killed\n";
-    expect_flat(counts);
+    expect_traffic(soak, static_cast<double>(length.count()));
+    expect_flat(early, late);
     soak.end();
   }
   EXPECT_TRUE(directory.is_gone()) << "the last one out leaves nothing";

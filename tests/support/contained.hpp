@@ -9,9 +9,12 @@
 #include <exception>
 #include <iostream>
 
+#include "support/device_under_test.hpp"
+
 namespace verbatim::test {
 
-/// How many seconds a contained part may take before SIGALRM ends it.
+/// How many seconds a contained part may take before SIGALRM ends it; with VERBATIM_STRESS, so many
+/// times as long.
 inline constexpr unsigned kContainedSeconds = 60;
 
 /// Prints the failures so far, for the process that waits for this one.
@@ -30,7 +33,7 @@ void contained(Body body) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(
       {
-        alarm(kContainedSeconds);
+        alarm(kContainedSeconds * stress_factor());
         bool threw = false;
         try {
           body();

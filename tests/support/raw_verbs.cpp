@@ -301,8 +301,8 @@ int post_fetch_add(ibv_qp* queue_pair, std::uint64_t id, const Piece& into, cons
 }
 
 int post_datagram(ibv_qp* queue_pair, std::uint64_t id, const Piece& from, ibv_ah* to,
-                  std::uint32_t number) {
-  ibv_send_wr wanted = request(id, IBV_WR_SEND);
+                  std::uint32_t number, ibv_wr_opcode opcode) {
+  ibv_send_wr wanted = request(id, opcode);
   wanted.wr.ud.ah = to;
   wanted.wr.ud.remote_qpn = number;
   wanted.wr.ud.remote_qkey = kQueueKey;
@@ -334,16 +334,22 @@ bool is_readable(int fd, std::chrono::milliseconds patience) {
   return ::poll(&entry, 1, static_cast<int>(patience.count())) == 1;
 }
 
-Mapping::Mapping(std::size_t bytes) {
-  void* const at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (at == MAP_FAILED) give_up("mmap failed", Where::current());
+Mapping::Mapping(std::size_t bytes, ibv_context* allocator) : allocator_(allocator) {
+  void* at = allocator_ != nullptr
+                 ? verbs().alloc_memory(allocator_, bytes, HugePages::off)
+                 : mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (at == MAP_FAILED || at == nullptr) give_up("no memory", Where::current());
   bytes_ = {static_cast<std::byte*>(at), bytes};
 }
 
 void Mapping::fill(std::byte value) const { std::ranges::fill(bytes_, value); }
 
 void Mapping::unmap() {
-  if (!bytes_.empty()) munmap(bytes_.data(), bytes_.size());
+  if (bytes_.empty()) return;
+  if (allocator_ != nullptr)
+    expect_gone(verbs().free_memory(allocator_, bytes_.data(), bytes_.size()), "free_memory");
+  else
+    munmap(bytes_.data(), bytes_.size());
   bytes_ = {};
 }
 

@@ -118,8 +118,9 @@ int post_write(ibv_qp* queue_pair, std::uint64_t id, const Piece& from, const Pi
 int post_read(ibv_qp* queue_pair, std::uint64_t id, const Piece& into, const Piece& from);
 int post_fetch_add(ibv_qp* queue_pair, std::uint64_t id, const Piece& into, const Piece& at,
                    std::uint64_t add);
+/// Another opcode is a mistake: a datagram names its destination where others name memory.
 int post_datagram(ibv_qp* queue_pair, std::uint64_t id, const Piece& from, ibv_ah* to,
-                  std::uint32_t number);
+                  std::uint32_t number, ibv_wr_opcode opcode = IBV_WR_SEND);
 
 /// The next completion, or nothing if none comes in time.
 [[nodiscard]] std::optional<ibv_wc> poll_within(ibv_cq* queue, std::chrono::nanoseconds patience);
@@ -134,17 +135,23 @@ ibv_wc poll_ok(ibv_cq* queue, Where where = Where::current());
 /// Memory that is mapped for this test only, so that it can be unmapped.
 class Mapping {
  public:
-  explicit Mapping(std::size_t bytes);
+  /// Private memory of this process. With a context: what the provider gives to a Buffer, which
+  /// peers of the software device map. The context must outlive it.
+  explicit Mapping(std::size_t bytes, ibv_context* allocator = nullptr);
   Mapping(const Mapping&) = delete;
   Mapping& operator=(const Mapping&) = delete;
   ~Mapping() { unmap(); }
   [[nodiscard]] std::span<std::byte> bytes() const noexcept { return bytes_; }
   void fill(std::byte value) const;
-  /// Any later access crashes.
+  /// Any later access crashes, except in a provider's piece that is smaller than kOwnMappingBytes.
   void unmap();
 
  private:
+  ibv_context* allocator_;
   std::span<std::byte> bytes_;
 };
+/// From this size on, an allocation of the software device has its own mapping. Smaller ones share
+/// mappings, which stay.
+inline constexpr std::size_t kOwnMappingBytes = 260 << 10;
 
 }  // namespace verbatim::test::raw

@@ -20,6 +20,10 @@ namespace verbatim::test {
 /// The exit status of a child that cannot do its part here; see cannot().
 inline constexpr int kCannot = 77;
 
+/// How long a child may take that executes another process step by step: on a busy machine, each of
+/// ten thousand steps waits for the processor. A good run takes seconds.
+inline constexpr std::chrono::seconds kStuck{240};
+
 /// In a child: ends it, and prints why the test is skipped.
 [[noreturn]] inline void cannot(const std::string& why) {
   std::fprintf(stderr, "cannot: %s: %s\n", why.c_str(), std::strerror(errno));

@@ -12,5 +12,7 @@ namespace verbatim::test {
 inline constexpr std::uint64_t kRegionTableBegin = offsetof(engine::Segment, regions);
 inline constexpr std::uint64_t kRegionTableEnd =
     kRegionTableBegin + sizeof(engine::Segment::regions);
+/// A key that leads far into that table, where there never was a region.
+inline constexpr std::uint32_t kFarKey = engine::region_key(50'000, 1);
 
 }  // namespace verbatim::test

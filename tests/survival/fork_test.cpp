@@ -9,7 +9,10 @@
 #include <sys/mman.h>
 
 #include <atomic>
+#include <chrono>
+#include <cstdio>
 #include <optional>
+#include <string>
 #include <thread>
 
 #include "support/pattern.hpp"
@@ -152,6 +155,42 @@ TEST(ForkedChild, OfAParentWithBusyThreadsWorks) {
                                      }),
                                      10s);
     ASSERT_EQ(status, 0) << "child " << round << ": " << describe_end(status);
+  }
+}
+
+/// Opens the device for the first time in one thread, and forks meanwhile in another. Word: how
+/// many microseconds after the beginning.
+int play_first_opener(const std::vector<std::string>& role) {
+  std::atomic<bool> begins{false};
+  std::thread opener{[&] {
+    begins = true;
+    ConnectedPair pair;
+    exchange(pair);
+  }};
+  const auto delay = std::chrono::microseconds{std::stoul(role.at(1))};
+  while (!begins) std::this_thread::yield();
+  const auto start = std::chrono::steady_clock::now();
+  while (std::chrono::steady_clock::now() - start < delay) {
+  }
+  const int status = status_within(start_contained([] {
+                                     ConnectedPair pair;
+                                     exchange(pair);
+                                   }),
+                                   10s);
+  opener.join();
+  if (status != 0) std::fprintf(stderr, "the child: %s\n", describe_end(status).c_str());
+  return status == 0 ? 0 : 1;
+}
+const Role kFirstOpener{"first_opener", &play_first_opener};
+
+// A fork while another thread opens the device for the first time: the locks were held by a thread
+// that the child does not have, and the handlers that unlock them were not registered yet.
+TEST(ForkedChild, OfAParentThatIsOpeningItsFirstDeviceWorks) {
+  const SoftDirectory directory;
+  for (unsigned round = 0; round < 40 * stress_factor(); ++round) {
+    const std::string delay = std::to_string(round % 40 * 25);
+    Process process = Process::start({"first_opener", delay});
+    ASSERT_EQ(process.wait_for_end(), 0) << "after " << delay << " us";
   }
 }
 

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <thread>
 
+#include "survival/engine_layout.hpp"
 #include "survival/meeting.hpp"
 #include "survival/private_mounts.hpp"
 #include "survival/process.hpp"
@@ -64,9 +65,23 @@ struct Neighbourhood {
     neighbour.control().say('q');
     EXPECT_EQ(neighbour.wait_for_end(), 0);
   }
-  [[nodiscard]] WorkStatus write_to(const RemoteMemoryRegion& region) {
-    session.side.post(Write{source.gather(0, 64), region}, 1);
+  template <class Work>
+  [[nodiscard]] WorkStatus run(const Work& work) {
+    session.side.post(work, 1);
     return poll_one(session.side.sends).status();
+  }
+  [[nodiscard]] WorkStatus write_to(const RemoteMemoryRegion& region) {
+    return run(Write{source.gather(0, 64), region});
+  }
+  /// Like that of the neighbour's queue pair, but it never had one of this number.
+  [[nodiscard]] QpNumber unknown_queue_pair() const {
+    ibv_qp_attr attributes{};
+    ibv_qp_init_attr init{};
+    EXPECT_EQ(soft_provider().query_qp(unsafe::native(session.side.queue_pair), &attributes,
+                                       IBV_QP_DEST_QPN, &init),
+              0);
+    return QpNumber{(attributes.dest_qp_num & ~0x3fffu) |
+                    ((attributes.dest_qp_num + 9000) & 0x3fff)};
   }
 
   std::pair<int, int> ends = socket_pair();
@@ -76,13 +91,33 @@ struct Neighbourhood {
   Buffer source = require(session.domain.allocate(64 << 10));
 };
 
+RemoteMemoryRegion unknown_region() { return {0x1000, 4096, RemoteKey{kFarKey}}; }
+
 TEST(FullDirectory, UnknownKeyIsAnError) {
   in_small_directory("16m", [](const SoftDirectory&) {
     Neighbourhood here;
     fill_up("/mnt");
-    // Far into the table of keys, where there never was a region.
-    EXPECT_EQ(here.write_to({0x1000, 4096, RemoteKey{50'000u << 8 | 1}}),
+    EXPECT_EQ(here.write_to(unknown_region()), WorkStatus::remote_access);
+    here.expect_neighbour_lives();
+  });
+}
+
+TEST(FullDirectory, UnknownKeyOfAReadIsAnError) {
+  in_small_directory("16m", [](const SoftDirectory&) {
+    Neighbourhood here;
+    fill_up("/mnt");
+    EXPECT_EQ(here.run(Read{here.source.scatter(0, 64), unknown_region()}),
               WorkStatus::remote_access);
+    here.expect_neighbour_lives();
+  });
+}
+
+TEST(FullDirectory, UnknownKeyOfAnAtomicIsAnError) {
+  in_small_directory("16m", [](const SoftDirectory&) {
+    Neighbourhood here;
+    fill_up("/mnt");
+    const RemoteAtomic word = require(RemoteAtomic::at(unknown_region()));
+    EXPECT_EQ(here.run(FetchAdd{here.source.scatter(0, 8), word, 1}), WorkStatus::remote_access);
     here.expect_neighbour_lives();
   });
 }
@@ -96,19 +131,35 @@ TEST(FullDirectory, UnknownQueuePairIsAnError) {
     options.ack_timeout = require(AckTimeout::at_least(10ms));
     options.max_ack_retries = require(MaxAckRetries::limited(1));
     auto prepared = require(QueuePair::prepare(options));
-    // Like the neighbour's, but with a number that it never had.
     Endpoint nobody = here.session.side.queue_pair.endpoint();
-    ibv_qp_attr attributes{};
-    ibv_qp_init_attr init{};
-    ASSERT_EQ(soft_provider().query_qp(unsafe::native(here.session.side.queue_pair), &attributes,
-                                       IBV_QP_DEST_QPN, &init),
-              0);
-    nobody.queue_pair =
-        QpNumber{(attributes.dest_qp_num & ~0x3fffu) | ((attributes.dest_qp_num + 9000) & 0x3fff)};
+    nobody.queue_pair = here.unknown_queue_pair();
     fill_up("/mnt");
     QueuePair queue_pair = require(std::move(prepared).connect(nobody));
     require(unsafe::post(queue_pair, Send{here.source.gather(0, 64)}, WrId{1}));
     EXPECT_EQ(poll_one(queue).status(), WorkStatus::retry_exceeded);
+    here.expect_neighbour_lives();
+  });
+}
+
+// The sender of a datagram does not learn that nobody took it.
+TEST(FullDirectory, DatagramToAnUnknownQueuePairIsLost) {
+  in_small_directory("16m", [](const SoftDirectory&) {
+    Neighbourhood here;
+    const ProtectionDomain& domain = here.session.domain;
+    CompletionQueue queue = completion_queue(domain.context());
+    QueuePairOptions options = queue_pair_options(domain, queue, queue);
+    options.type = QueuePairType::unreliable_datagram;
+    auto prepared = require(QueuePair::prepare(options));
+    // The number of the queue pair leads to the neighbour; the port is the same.
+    const Endpoint own = prepared.endpoint();
+    QueuePair queue_pair = require(std::move(prepared).activate());
+    const AddressHandle to = require(queue_pair.address_handle(own));
+    fill_up("/mnt");
+    require(unsafe::post(
+        queue_pair,
+        Datagram{here.source.gather(0, 64), to, here.unknown_queue_pair(), own.queue_key},
+        WrId{1}));
+    EXPECT_EQ(poll_one(queue).status(), WorkStatus::success);
     here.expect_neighbour_lives();
   });
 }

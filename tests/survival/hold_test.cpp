@@ -167,6 +167,36 @@ TEST_P(HeldReceive, MakesDestroyingFail) {
   // The fixture destroys it for good.
 }
 
+// The queue pair breaks by itself, and nobody has waited yet until the peer has left.
+TEST_P(HeldReceive, IsNotFlushedByAPostAfterAnError) {
+  const ProtectionDomain other = require(session.domain.context().allocate_domain());
+  const Buffer foreign = require(other.allocate(100));
+  session.side.post(Send{foreign.gather()}, 1);
+  EXPECT_EQ(poll_one(session.side.sends).status(), WorkStatus::local_protection);
+  session.side.post(Receive{}, 6);
+  EXPECT_FALSE(poll_within(session.side.receives, std::chrono::milliseconds{100}))
+      << "the peer still writes to the first receive";
+  EXPECT_EQ(resume(), 'd');
+  EXPECT_TRUE(succeeded_in_order({poll_one(session.side.receives)}, 5));
+  EXPECT_TRUE(holds(sink.bytes(), 7));
+  expect_soon([&] { return break_it(); });
+  EXPECT_TRUE(flushed_in_order({poll_one(session.side.receives)}, 6));
+  session.side.post(Receive{}, 7);
+  EXPECT_TRUE(flushed_in_order({poll_one(session.side.receives)}, 7)) << "now at once";
+  let_go();
+}
+
+// The error state came, but the flush could not follow. The requests that wait are still the older
+// ones.
+TEST_P(HeldReceive, KeepsNoRequestBehindANewerOne) {
+  for (std::uint64_t id = 1; id < 4; ++id) session.side.post(Send{}, id);
+  expect_busy([&] { return break_it(); });
+  session.side.post(Send{}, 4);
+  EXPECT_TRUE(flushed_in_order(poll_many(session.side.sends, 4), 1));
+  static_cast<void>(resume());
+  let_go();
+}
+
 TEST_P(Held, KilledWriterIsInNobodysWay) {
   holder.kill();
   expect_soon([&] { return break_it(); });

@@ -67,7 +67,9 @@ class SharedReceives {
     for (std::uint64_t place = 0; place < kDepth; ++place) post(place);
   }
   /// Kills a client after this many instructions of its second send. Returns how many it executed.
-  unsigned kill_after(unsigned steps) {
+  /// `meanwhile`: how many messages of a good client come before the dead one's queue pair is
+  /// destroyed.
+  unsigned kill_after(unsigned steps, unsigned meanwhile = 0) {
     const auto [here, there] = socket_pair();
     Process client = Process::start({"stepped", std::to_string(bytes_)}, {there});
     Link link{here};
@@ -78,24 +80,30 @@ class SharedReceives {
     const unsigned made = step(client.pid(), steps);
     client.kill();
     take_all();
+    if (meanwhile != 0) {
+      EXPECT_TRUE(serve(meanwhile)) << came_ << " of " << meanwhile << " messages came";
+    }
     return made;
     // The queue pair is destroyed here, and what is still to come of it arrives.
   }
   /// Whether a good client gets all receives.
   [[nodiscard]] bool serve_good_client() {
     take_all();
-    const auto [here, there] = socket_pair();
-    const Process client =
-        Process::start({"good-sender", std::to_string(kDepth), std::to_string(bytes_)}, {there});
-    Link link{here};
-    const Meeting with = meet(link, options());
     is_reposting_ = false;
-    came_ = 0;
-    return take_until(kDepth);
+    return serve(kDepth);
   }
   [[nodiscard]] unsigned came() const noexcept { return came_; }
 
  private:
+  /// Whether this many messages of a good client come.
+  [[nodiscard]] bool serve(unsigned count) {
+    const auto [here, there] = socket_pair();
+    const Process client =
+        Process::start({"good-sender", std::to_string(count), std::to_string(bytes_)}, {there});
+    Link link{here};
+    const Meeting with = meet(link, options());
+    return take_until(count);
+  }
   [[nodiscard]] QueuePairOptions options() {
     QueuePairOptions options = queue_pair_options(domain_, queue_, queue_);
     options.shared_receive_queue = srq_;
@@ -120,7 +128,7 @@ class SharedReceives {
   }
   bool take_until(unsigned count) {
     came_ = 0;
-    return eventually([&] { return take_one(), came_ >= count; }, 10s);
+    return eventually([&] { return take_one(), came_ >= count; });
   }
 
   std::size_t bytes_;
@@ -135,24 +143,34 @@ class SharedReceives {
 /// Parameter: bytes of the message: in the completion, in the ring, placed.
 class KilledSender : public testing::TestWithParam<std::size_t> {};
 
-TEST_P(KilledSender, LosesNoReceiveOfASharedQueue) {
+/// `meanwhile`: see kill_after().
+void expect_no_loss(std::size_t bytes, unsigned parts, unsigned meanwhile) {
   const std::uint64_t start = seed();
   SCOPED_TRACE(replay(start));
   const SoftDirectory directory;
-  VERBATIM_CONTAINED(60s * stress_factor(), [&] {
+  VERBATIM_CONTAINED(kStuck * stress_factor(), [&] {
     Random random{start};
-    SharedReceives server{GetParam()};
+    SharedReceives server{bytes};
     const unsigned whole = server.kill_after(kEndless);
     ASSERT_LT(whole, kEndless);
     // Each part of the call gets a turn, at a random point. The last ones complete the message.
-    const unsigned parts = 30 * stress_factor();
     for (unsigned part = 0; part < parts; ++part)
       static_cast<void>(server.kill_after(
-          static_cast<unsigned>((std::uint64_t{part} * whole + random.up_to(whole)) / parts)));
+          static_cast<unsigned>((std::uint64_t{part} * whole + random.up_to(whole)) / parts),
+          meanwhile));
     EXPECT_TRUE(server.serve_good_client())
         << server.came() << " of " << kDepth << " receives are left after " << parts
         << " kills within " << whole << " instructions";
   });
+}
+
+TEST_P(KilledSender, LosesNoReceiveOfASharedQueue) {
+  expect_no_loss(GetParam(), 30 * stress_factor(), 0);
+}
+
+// The ring of receives goes round while the dead client holds a place in it.
+TEST_P(KilledSender, LosesNoReceiveWhileOthersGoOn) {
+  expect_no_loss(GetParam(), 20 * stress_factor(), 4 * kDepth);
 }
 
 INSTANTIATE_TEST_SUITE_P(Bytes, KilledSender, testing::Values(16, 1000, 8000),

@@ -4,11 +4,13 @@
 // Method: one program through all verbs, from opening the device to closing it, again and again:
 //         the first time its first allocation fails, then its second, until it needs no more. Each
 //         run is a separate process. Then the same with all allocations from that one on.
+#include <fcntl.h>
 #include <gtest/gtest.h>
 
 #include <cerrno>
 #include <cstdlib>
 
+#include "soft/abi/extended_verbs.hpp"
 #include "survival/contained.hpp"
 #include "survival/failing_new.hpp"
 #include "survival/process.hpp"
@@ -26,18 +28,24 @@ class Program {
   [[nodiscard]] int run() {
     for (int (Program::* const step)() :
          {&Program::open, &Program::make_queues, &Program::make_memory, &Program::make_queue_pairs,
-          &Program::connect, &Program::send})
+          &Program::connect, &Program::query, &Program::send, &Program::send_datagram,
+          &Program::take_event})
       if (const int failed = (this->*step)()) return failed;
     return 0;
   }
-  /// Whether the message arrived, if it was sent.
+  /// Whether each message arrived that was sent.
   [[nodiscard]] bool finish(std::chrono::nanoseconds patience) {
-    if (!is_sent_) return true;
     return eventually(
         [&] {
+          if (completions_ == expected_) return true;
           ibv_wc found{};
           if (context_->ops.poll_cq(queue_, 1, &found) == 1) ++completions_;
-          return completions_ >= 2;
+          ibv_poll_cq_attr none{};
+          if (ibv_start_poll(extended_queue_, &none) == 0) {
+            ++completions_;
+            ibv_end_poll(extended_queue_);
+          }
+          return completions_ == expected_;
         },
         patience);
   }
@@ -47,10 +55,12 @@ class Program {
     const auto note = [&failed](int result) { failed = failed != 0 ? failed : result; };
     for (ibv_qp* const each : queue_pairs_)
       if (each != nullptr) note(soft_.destroy_qp(each));
+    if (handle_ != nullptr) note(soft_.destroy_ah(handle_));
     if (region_ != nullptr) note(soft_.dereg_mr(region_));
     if (memory_ != nullptr) note(soft_.free_memory(context_, memory_, kBytes));
     if (shared_ != nullptr) note(soft_.destroy_srq(shared_));
     if (queue_ != nullptr) note(soft_.destroy_cq(queue_));
+    if (extended_queue_ != nullptr) note(soft_.destroy_cq(ibv_cq_ex_to_cq(extended_queue_)));
     if (channel_ != nullptr) note(soft_.destroy_comp_channel(channel_));
     if (domain_ != nullptr) note(soft_.dealloc_pd(domain_));
     if (context_ != nullptr) note(soft_.close_device(context_));
@@ -59,6 +69,9 @@ class Program {
 
  private:
   static constexpr std::size_t kBytes = 4096;
+  static constexpr unsigned kAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
+  static constexpr std::uint32_t kQueueKey = 7;
+  enum Pair : unsigned { sender, receiver, datagrams, spare, kPairs };
 
   [[nodiscard]] static int result(const void* made) { return made != nullptr ? 0 : errno; }
 
@@ -77,41 +90,71 @@ class Program {
     if (const int failed = result(queue_ = soft_.create_cq(context_, 16, nullptr, channel_, 0)))
       return failed;
     if (const int failed = soft_.resize_cq(queue_, 64)) return failed;
+    ibv_cq_init_attr_ex extended{};
+    extended.cqe = 16;
+    extended.channel = channel_;
+    extended.wc_flags = IBV_WC_STANDARD_FLAGS;
+    if (const int failed = result(extended_queue_ = ibv_create_cq_ex(context_, &extended)))
+      return failed;
     ibv_srq_init_attr wanted{.srq_context = nullptr, .attr = {16, 4, 0}};
     return result(shared_ = soft_.create_srq(domain_, &wanted));
   }
   int make_memory() {
     if (const int failed = result(memory_ = soft_.alloc_memory(context_, kBytes, HugePages::off)))
       return failed;
-    return result(region_ = soft_.reg_mr(domain_, memory_, kBytes,
-                                         IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE));
+    if (const int failed =
+            result(region_ = soft_.reg_mr(domain_, memory_, kBytes, IBV_ACCESS_LOCAL_WRITE)))
+      return failed;
+    return soft_.rereg_mr(region_, IBV_REREG_MR_CHANGE_TRANSLATION | IBV_REREG_MR_CHANGE_ACCESS,
+                          nullptr, memory_, kBytes, kAccess) == 0
+               ? 0
+               : errno;
+  }
+  /// Its requests are built call by call.
+  [[nodiscard]] ibv_qp* make_sender(ibv_qp_init_attr_ex wanted) const {
+    wanted.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+    wanted.pd = domain_;
+    wanted.send_ops_flags = IBV_QP_EX_WITH_SEND;
+    return verbs_get_ctx(context_)->create_qp_ex(context_, &wanted);
   }
   int make_queue_pairs() {
-    for (ibv_qp*& each : queue_pairs_) {
+    const ibv_qp_cap limits{.max_send_wr = 8,
+                            .max_recv_wr = 8,
+                            .max_send_sge = 2,
+                            .max_recv_sge = 2,
+                            .max_inline_data = 64};
+    ibv_qp_init_attr_ex extended{};
+    extended.send_cq = extended.recv_cq = queue_;
+    extended.srq = shared_;
+    extended.cap = limits;
+    extended.qp_type = IBV_QPT_RC;
+    extended.sq_sig_all = 1;
+    if (const int failed = result(queue_pairs_[sender] = make_sender(extended))) return failed;
+    for (const Pair each : {receiver, datagrams, spare}) {
       ibv_qp_init_attr wanted{};
-      wanted.send_cq = wanted.recv_cq = queue_;
-      wanted.srq = shared_;
-      wanted.cap = {.max_send_wr = 8,
-                    .max_recv_wr = 0,
-                    .max_send_sge = 2,
-                    .max_recv_sge = 2,
-                    .max_inline_data = 64};
-      wanted.qp_type = IBV_QPT_RC;
+      wanted.send_cq = wanted.recv_cq =
+          each == datagrams ? ibv_cq_ex_to_cq(extended_queue_) : queue_;
+      wanted.srq = each == datagrams ? nullptr : shared_;
+      wanted.cap = limits;
+      wanted.qp_type = each == datagrams ? IBV_QPT_UD : IBV_QPT_RC;
       wanted.sq_sig_all = 1;
-      if (const int failed = result(each = soft_.create_qp(domain_, &wanted))) return failed;
+      if (const int failed = result(queue_pairs_[each] = soft_.create_qp(domain_, &wanted)))
+        return failed;
     }
     return 0;
   }
+  int initialize(ibv_qp* connected) const {
+    ibv_qp_attr to{};
+    to.qp_state = IBV_QPS_INIT;
+    to.port_num = 1;
+    to.qp_access_flags = kAccess;
+    return soft_.modify_qp(connected, &to,
+                           IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+  }
   int connect() {
     for (int i = 0; i < 2; ++i) {
+      if (const int failed = initialize(queue_pairs_[i])) return failed;
       ibv_qp_attr to{};
-      to.qp_state = IBV_QPS_INIT;
-      to.port_num = 1;
-      to.qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
-      if (const int failed =
-              soft_.modify_qp(queue_pairs_[i], &to,
-                              IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS))
-        return failed;
       to.qp_state = IBV_QPS_RTR;
       to.path_mtu = IBV_MTU_1024;
       to.dest_qp_num = queue_pairs_[1 - i]->qp_num;
@@ -134,23 +177,85 @@ class Program {
                                   IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC))
         return failed;
     }
-    return 0;
+    return connect_datagrams();
+  }
+  int connect_datagrams() {
+    ibv_qp_attr to{};
+    to.qp_state = IBV_QPS_INIT;
+    to.port_num = 1;
+    to.qkey = kQueueKey;
+    if (const int failed =
+            soft_.modify_qp(queue_pairs_[datagrams], &to,
+                            IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY))
+      return failed;
+    to.qp_state = IBV_QPS_RTR;
+    if (const int failed = soft_.modify_qp(queue_pairs_[datagrams], &to, IBV_QP_STATE))
+      return failed;
+    to.qp_state = IBV_QPS_RTS;
+    if (const int failed =
+            soft_.modify_qp(queue_pairs_[datagrams], &to, IBV_QP_STATE | IBV_QP_SQ_PSN))
+      return failed;
+    ibv_ah_attr here{};
+    here.dlid = 1;
+    here.port_num = 1;
+    return result(handle_ = soft_.create_ah(domain_, &here));
+  }
+  int query() {
+    ibv_device_attr_ex device{};
+    if (const int failed = soft_.query_device(context_, &device)) return failed;
+    ibv_qp_attr attributes{};
+    ibv_qp_init_attr init{};
+    return soft_.query_qp(queue_pairs_[sender], &attributes, IBV_QP_STATE, &init);
+  }
+  [[nodiscard]] ibv_sge element() const {
+    return {reinterpret_cast<std::uintptr_t>(memory_), 128, region_->lkey};
   }
   /// Posts the message first and then the receive, so the message has to wait.
   int send() {
-    ibv_sge element{reinterpret_cast<std::uintptr_t>(memory_), 64, region_->lkey};
+    ibv_qp_ex* const builder = engine::to_extended(queue_pairs_[sender]);
+    ibv_wr_start(builder);
+    builder->wr_id = 1;
+    builder->wr_flags = IBV_SEND_SIGNALED;
+    ibv_wr_send(builder);
+    ibv_wr_set_sge(builder, region_->lkey, reinterpret_cast<std::uintptr_t>(memory_), 64);
+    if (const int failed = ibv_wr_complete(builder)) return failed;
+    ibv_sge place = element();
+    ibv_recv_wr receive{.wr_id = 2, .next = nullptr, .sg_list = &place, .num_sge = 1};
+    ibv_recv_wr* bad = nullptr;
+    const int failed = context_->ops.post_srq_recv(shared_, &receive, &bad);
+    if (failed == 0) expected_ += 2;
+    return failed;
+  }
+  int send_datagram() {
+    ibv_sge place = element();
+    ibv_recv_wr receive{.wr_id = 2, .next = nullptr, .sg_list = &place, .num_sge = 1};
+    ibv_recv_wr* bad_receive = nullptr;
+    if (const int failed = context_->ops.post_recv(queue_pairs_[datagrams], &receive, &bad_receive))
+      return failed;
+    ibv_sge text = element();
+    text.length = 64;
     ibv_send_wr message{};
-    message.sg_list = &element;
+    message.sg_list = &text;
     message.num_sge = 1;
     message.opcode = IBV_WR_SEND;
+    message.wr.ud = {handle_, queue_pairs_[datagrams]->qp_num, kQueueKey};
     ibv_send_wr* bad_message = nullptr;
-    if (const int failed = context_->ops.post_send(queue_pairs_[0], &message, &bad_message))
-      return failed;
-    ibv_recv_wr receive{.wr_id = 2, .next = nullptr, .sg_list = &element, .num_sge = 1};
-    ibv_recv_wr* bad_receive = nullptr;
-    const int failed = context_->ops.post_srq_recv(shared_, &receive, &bad_receive);
-    is_sent_ = failed == 0;
+    const int failed = context_->ops.post_send(queue_pairs_[datagrams], &message, &bad_message);
+    if (failed == 0) expected_ += 2;
     return failed;
+  }
+  /// A queue pair with shared receives that fails raises an event. It is lost if there is no
+  /// memory.
+  int take_event() {
+    if (const int failed = initialize(queue_pairs_[spare])) return failed;
+    ibv_qp_attr to{};
+    to.qp_state = IBV_QPS_ERR;
+    if (const int failed = soft_.modify_qp(queue_pairs_[spare], &to, IBV_QP_STATE)) return failed;
+    fcntl(context_->async_fd, F_SETFL, O_NONBLOCK);
+    ibv_async_event event{};
+    if (soft_.get_async_event(context_, &event) != 0) return errno == EAGAIN ? ENOMEM : errno;
+    soft_.ack_async_event(&event);
+    return 0;
   }
 
   const Provider& soft_ = soft_provider();
@@ -158,11 +263,13 @@ class Program {
   ibv_pd* domain_ = nullptr;
   ibv_comp_channel* channel_ = nullptr;
   ibv_cq* queue_ = nullptr;
+  ibv_cq_ex* extended_queue_ = nullptr;
   ibv_srq* shared_ = nullptr;
   void* memory_ = nullptr;
   ibv_mr* region_ = nullptr;
-  ibv_qp* queue_pairs_[2] = {};
-  bool is_sent_ = false;
+  ibv_ah* handle_ = nullptr;
+  ibv_qp* queue_pairs_[kPairs] = {};
+  unsigned expected_ = 0;  // Completions.
   unsigned completions_ = 0;
 };
 

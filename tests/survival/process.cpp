@@ -14,6 +14,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <iostream>
 
 #include "support/completions.hpp"
@@ -124,6 +125,17 @@ int Process::wait_for_end() {
   return *status;
 }
 
+pid_t helper_of(pid_t process) {
+  const std::string tasks = "/proc/" + std::to_string(process) + "/task";
+  for (const auto& each : std::filesystem::directory_iterator{tasks}) {
+    std::ifstream file{each.path() / "comm"};
+    std::string name;
+    std::getline(file, name);
+    if (name == "verbatim-soft") return std::stoi(each.path().filename());
+  }
+  return 0;
+}
+
 SoftDirectory::SoftDirectory(const std::string& parent) {
   static std::atomic<unsigned> made{0};
   const bool has_shm = std::filesystem::is_directory("/dev/shm");
@@ -131,6 +143,8 @@ SoftDirectory::SoftDirectory(const std::string& parent) {
            : has_shm       ? "/dev/shm"
                            : "/tmp") +
           "/verbatim-test-" + std::to_string(getpid()) + "-" + std::to_string(++made);
+  std::error_code ignored;  // A killed process may have left it whose id was the same.
+  std::filesystem::remove_all(path_, ignored);
   setenv("VERBATIM_SOFT_DIR", path_.c_str(), 1);
 }
 

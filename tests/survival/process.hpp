@@ -66,6 +66,9 @@ class Process {
   Control control_;
 };
 
+/// The device's helper thread in a process, which copies for others; 0 if there is none.
+[[nodiscard]] pid_t helper_of(pid_t process);
+
 /// A separate directory for the software device, named by VERBATIM_SOFT_DIR while this lives.
 class SoftDirectory {
  public:

@@ -45,6 +45,7 @@ class RawRegion {
   [[nodiscard]] RemoteMemoryRegion remote() const noexcept {
     return {reinterpret_cast<std::uintptr_t>(memory_), bytes_, RemoteKey{raw_->rkey}};
   }
+  [[nodiscard]] std::uint32_t key() const noexcept { return raw_->lkey; }
   /// Posts all of it as a receive, to a queue pair or to a shared queue.
   [[nodiscard]] int post_receive(ibv_qp* queue_pair, ibv_srq* shared, std::uint64_t id) {
     ibv_sge element{.addr = reinterpret_cast<std::uintptr_t>(memory_),

@@ -4,9 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <cinttypes>
+#include <cstddef>
 #include <cstdio>
 #include <fstream>
 
+#include "soft/shared/layout.hpp"
 #include "survival/contained.hpp"
 #include "survival/engine_layout.hpp"
 #include "survival/meeting.hpp"
@@ -71,6 +73,30 @@ TEST(RegionTable, IsReadOnlyForPeers) {
           << kRegionTableBegin << " to " << kRegionTableEnd;
     }
     EXPECT_TRUE(is_seen);
+    link.barrier();
+    EXPECT_EQ(partner.wait_for_end(), 0);
+  });
+}
+
+// Whoever can write to the header of a peer can name a size of its table that leads out of it.
+TEST(RegionTable, SizeThatMakesNoSenseCrashesNoSender) {
+  const SoftDirectory directory;
+  VERBATIM_CONTAINED(60s, [&] {
+    const auto [here, there] = socket_pair();
+    Process partner = Process::start({"partner"}, {there});
+    Link link{here};
+    Session session = join(link);
+    const std::uint32_t own = std::to_underlying(session.side.queue_pair.number()) >> 14;
+    std::fstream header{directory.path() + "/p" + std::to_string(1 - own) + "-0",
+                        std::ios::in | std::ios::out | std::ios::binary};
+    const auto write = [&](std::size_t at, std::uint32_t value) {
+      header.seekp(static_cast<std::streamoff>(at));
+      header.write(reinterpret_cast<const char*>(&value), sizeof value);
+    };
+    write(offsetof(engine::Segment, regions_overlap), 1);
+    write(offsetof(engine::Segment, regions_backed), ~0u);
+    header.close();
+    converse(session, link, 0);  // Its first messages mark the memory to which they go.
     link.barrier();
     EXPECT_EQ(partner.wait_for_end(), 0);
   });

@@ -8,10 +8,11 @@
 
 #include <algorithm>
 #include <csignal>
-#include <filesystem>
 #include <fstream>
+#include <optional>
 #include <thread>
 
+#include "soft/shared/layout.hpp"
 #include "support/pattern.hpp"
 #include "support/seed.hpp"
 #include "survival/contained.hpp"
@@ -114,44 +115,114 @@ class RelayOwner {
   SharedRegion shared_ = require(domain_.register_shared(memory_));
 };
 
-TEST(Relay, RequesterKilledAtAnyMomentSpoilsNobodysData) {
+/// In each round the first requester is disturbed at a random moment; then a second one has its
+/// turn, `turns` writes long.
+template <class Disturb>
+void disturb_first_requester(int turns, const Disturb& disturb) {
   const std::uint64_t start = seed();
   SCOPED_TRACE(replay(start));
   const SoftDirectory directory;
   const RelayOnly relay;
-  VERBATIM_CONTAINED(90s * stress_factor(), [&] {
+  VERBATIM_CONTAINED(kStuck * stress_factor(), [&] {
     Random random{start};
     RelayOwner owner;
     for (unsigned round = 0; round < 15 * stress_factor(); ++round) {
-      auto victim = owner.start("0", "endless");
-      ASSERT_EQ(victim.process.control().hear(), 'b');
-      const std::chrono::microseconds moment{random.up_to(4000)};
-      std::this_thread::sleep_for(moment);  // wait: the random moment at which the process dies
-      victim.process.kill();
-      auto next = owner.start("1", "3");
+      RelayOwner::Requester first = disturb(owner, random);
+      const RelayOwner::Requester next = owner.start("1", std::to_string(turns));
       ASSERT_EQ(next.process.control().hear(), 'd') << "round " << round;
-      owner.check_second(3);
+      owner.check_second(turns);
+      first.process.kill();
     }
   });
 }
 
+/// A requester in the middle of its request.
+RelayOwner::Requester stepped_requester(RelayOwner& owner, Random& random) {
+  auto requester = owner.start("0", "stepped");
+  if (!wait_for_steps(requester.process.pid())) cannot("tracing a child");
+  static_cast<void>(step(requester.process.pid(), static_cast<unsigned>(random.up_to(2500))));
+  return requester;
+}
+
+TEST(Relay, RequesterKilledAtAnyMomentSpoilsNobodysData) {
+  disturb_first_requester(3, [](RelayOwner& owner, Random& random) {
+    auto victim = owner.start("0", "endless");
+    EXPECT_EQ(victim.process.control().hear(), 'b');
+    const std::chrono::microseconds moment{random.up_to(4000)};
+    std::this_thread::sleep_for(moment);  // wait: the random moment at which the process dies
+    victim.process.kill();
+    return victim;
+  });
+}
+
 TEST(Relay, RequesterKilledAtAnyInstructionSpoilsNobodysData) {
-  const std::uint64_t start = seed();
-  SCOPED_TRACE(replay(start));
+  disturb_first_requester(2, [](RelayOwner& owner, Random& random) {
+    auto victim = stepped_requester(owner, random);
+    victim.process.kill();
+    return victim;
+  });
+}
+
+TEST(Relay, RequesterStoppedAtAnyInstructionIsInNobodysWay) {
+  disturb_first_requester(2, &stepped_requester);
+}
+
+constexpr std::size_t kLong = 64 << 20;  // Thousands of pieces.
+
+/// Writes all of the owner's memory in one request, again and again until it is killed; or one
+/// word, twenty times, with the timers of an impatient program. Arguments: long or short. Link: to
+/// the owner. Sends: b (it writes), d (done).
+int play_unequal(const std::vector<std::string>& role) {
+  const Control control{kControlFd};
+  Link link{kFirstLinkFd};
+  const ProtectionDomain domain = require(open_context().allocate_domain());
+  CompletionQueue queue = completion_queue(domain.context());
+  QueuePairOptions options = queue_pair_options(domain, queue, queue);
+  const bool is_long = role.at(1) == "long";
+  if (is_long)
+    be_patient(options);
+  else
+    options.ack_timeout = require(AckTimeout::at_least(60ms));
+  Meeting with = meet(link, options);
+  const Buffer source = require(domain.allocate(is_long ? kLong : 8));
+  if (is_long) control.say('b');
+  for (int i = 0; is_long || i < 20; ++i) {
+    require(unsafe::post(
+        with.queue_pair,
+        Write{source.gather(), with.peer_memory.sub_region(0, source.size()).value()}, WrId{1}));
+    const auto done = poll_within(queue, is_long ? 600s : 30s);
+    if (!done || !done->ok()) return 1;
+  }
+  control.say('d');
+  return 0;
+}
+const Role kUnequal{"unequal", &play_unequal};
+
+// There are as many long ones as an owner has boxes for requests.
+TEST(Relay, ShortRequestsHaveTheirTurnBesideLongOnes) {
   const SoftDirectory directory;
   const RelayOnly relay;
-  VERBATIM_CONTAINED(90s * stress_factor(), [&] {
-    Random random{start};
-    RelayOwner owner;
-    for (unsigned round = 0; round < 15 * stress_factor(); ++round) {
-      auto victim = owner.start("0", "stepped");
-      if (!wait_for_steps(victim.process.pid())) cannot("tracing a child");
-      static_cast<void>(step(victim.process.pid(), static_cast<unsigned>(random.up_to(2500))));
-      victim.process.kill();
-      auto next = owner.start("1", "2");
-      ASSERT_EQ(next.process.control().hear(), 'd') << "round " << round;
-      owner.check_second(2);
-    }
+  VERBATIM_CONTAINED(kStuck, [] {
+    const ProtectionDomain domain = require(open_context().allocate_domain());
+    CompletionQueue queue = completion_queue(domain.context());
+    std::vector<std::byte> memory(kLong);
+    const SharedRegion shared = require(domain.register_shared(memory));
+    struct Writer {
+      Process process;
+      Link link;
+      Meeting with;
+    };
+    std::vector<Writer> writers;
+    const auto start = [&](const char* how) -> const Control& {
+      const auto [here, there] = socket_pair();
+      Process process = Process::start({"unequal", how}, {there});
+      Link link{here};
+      Meeting with = meet(link, queue_pair_options(domain, queue, queue), shared.remote());
+      writers.push_back({std::move(process), std::move(link), std::move(with)});
+      return writers.back().process.control();
+    };
+    for (std::uint32_t i = 0; i < engine::kRelayBoxes; ++i) ASSERT_EQ(start("long").hear(), 'b');
+    EXPECT_EQ(start("short").hear(60s), 'd') << "its connection broke";
   });
 }
 
@@ -208,18 +279,6 @@ int play_piece_writer(const std::vector<std::string>& role) {
 }
 const Role kPieceWriter{"piece-writer", &play_piece_writer};
 
-/// The thread of a process that copies for others; 0 if there is none.
-pid_t helper_of(pid_t process) {
-  const std::string tasks = "/proc/" + std::to_string(process) + "/task";
-  for (const auto& each : std::filesystem::directory_iterator{tasks}) {
-    std::ifstream file{each.path() / "comm"};
-    std::string name;
-    std::getline(file, name);
-    if (name == "verbatim-soft") return std::stoi(each.path().filename());
-  }
-  return 0;
-}
-
 /// Kills the first requester after the owner has executed this many instructions of the copy for
 /// it. Then the second one writes, and only then does the owner continue.
 void replace_requester_after(unsigned instructions) {
@@ -230,13 +289,14 @@ void replace_requester_after(unsigned instructions) {
   Process second = Process::start({"piece-writer", "1"}, {d});
   for (const Process* const each : {&owner, &first, &second})
     ASSERT_EQ(each->control().hear(), 'r');
-  const pid_t helper = helper_of(owner.pid());
+  pid_t helper = 0;  // It names itself when it begins.
+  static_cast<void>(eventually([&] { return (helper = helper_of(owner.pid())) != 0; }));
   if (helper == 0 || !hold(helper)) cannot("holding the thread that copies");
   first.control().say('g');
   step_or_sleep(helper, 1 + instructions);  // The first one ends when it is woken.
   first.kill();
   second.control().say('g');
-  std::this_thread::sleep_for(3ms);  // wait: the second one asks, and nobody answers yet
+  std::this_thread::sleep_for(20ms);  // wait: the second one asks, and nobody answers yet
   let_go(helper);
   ASSERT_EQ(second.control().hear(), 'd');
   owner.control().say('c');
@@ -250,10 +310,11 @@ TEST(Relay, RequesterKilledWhileTheOwnerCopiesSpoilsNobodysData) {
   SCOPED_TRACE(replay(start));
   const SoftDirectory directory;
   const RelayOnly relay;
-  VERBATIM_CONTAINED(90s * stress_factor(), [&] {
+  VERBATIM_CONTAINED(kStuck * stress_factor(), [&] {
     Random random{start};
     for (unsigned round = 0; round < 25 * stress_factor(); ++round) {
-      const auto instructions = static_cast<unsigned>(random.up_to(400));
+      // The owner takes the request within the first dozens.
+      const auto instructions = static_cast<unsigned>(random.up_to(round % 2 == 0 ? 40 : 400));
       SCOPED_TRACE(std::to_string(instructions) + " instructions");
       ASSERT_NO_FATAL_FAILURE(replace_requester_after(instructions));
       if (testing::Test::HasFailure()) break;
@@ -289,6 +350,74 @@ TEST(Relay, OwnerThatPausesIsWaitedForAsTheTimersSay) {
     EXPECT_TRUE(succeeded(done));
     owner.control().say('c');
     EXPECT_EQ(owner.control().hear(), 'f') << "its memory";
+  });
+}
+
+constexpr std::size_t kDatagram = 3000;  // Too long to travel in the ring.
+constexpr std::uint64_t kShared = 4;     // The receives of the shared queue.
+
+/// Receives datagrams into a shared queue until each of its receives was used. Link: to the sender.
+/// Sends: r, d.
+int play_datagram_owner(const std::vector<std::string>&) {
+  const Control control{kControlFd};
+  Link link{kFirstLinkFd};
+  const ProtectionDomain domain = require(open_context().allocate_domain());
+  CompletionQueue queue = completion_queue(domain.context());
+  SharedReceiveQueue shared =
+      require(domain.create_shared_receive_queue({.max_requests = kShared}));
+  Buffer sink = require(domain.allocate(kShared * 4096));
+  for (std::uint64_t id = 0; id < kShared; ++id)
+    require(unsafe::post(shared, Receive{sink.scatter(id * 4096, 4096)}, WrId{id}));
+  QueuePairOptions options = queue_pair_options(domain, queue, queue);
+  options.type = QueuePairType::unreliable_datagram;
+  options.shared_receive_queue = shared;
+  options.max_receive_requests.reset();
+  auto prepared = require(QueuePair::prepare(options));
+  link.send(encode(prepared.endpoint()));
+  const QueuePair queue_pair = require(std::move(prepared).activate());
+  control.say('r');
+  for (std::uint64_t used = 0; used < kShared; ++used) poll_ok(queue);
+  control.say('d');
+  return control.hear() == 'q' ? 0 : 1;
+}
+const Role kDatagramOwner{"datagram-owner", &play_datagram_owner};
+
+// Datagrams may be lost while their receiver is stopped, but not its receives.
+TEST(Relay, OwnerThatPausesKeepsTheReceivesOfLostDatagrams) {
+  const SoftDirectory directory;
+  const RelayOnly relay;
+  VERBATIM_CONTAINED(60s, [] {
+    const auto [here, there] = socket_pair();
+    Process owner = Process::start({"datagram-owner"}, {there});
+    Link link{here};
+    const ProtectionDomain domain = require(open_context().allocate_domain());
+    CompletionQueue queue = completion_queue(domain.context());
+    QueuePairOptions options = queue_pair_options(domain, queue, queue);
+    options.type = QueuePairType::unreliable_datagram;
+    QueuePair queue_pair = require(require(QueuePair::prepare(options)).activate());
+    const Endpoint peer = require(decode_endpoint(link.receive()));
+    const AddressHandle handle = require(queue_pair.address_handle(peer));
+    Buffer source = require(domain.allocate(kDatagram));
+    const auto send = [&] {
+      require(unsafe::post(
+          queue_pair, Datagram{source.gather(), handle, peer.queue_pair, peer.queue_key}, WrId{1}));
+      poll_ok(queue);
+    };
+    ASSERT_EQ(owner.control().hear(), 'r');
+    kill(owner.pid(), SIGSTOP);
+    owner.wait_until_stopped();
+    for (std::uint64_t i = 0; i < kShared; ++i) send();
+    owner.resume();
+    std::optional<char> word;
+    EXPECT_TRUE(eventually(
+        [&] {
+          send();
+          return (word = owner.control().overhear()).has_value();
+        },
+        10s))
+        << "some of its receives were never used";
+    EXPECT_EQ(word, 'd');
+    owner.control().say('q');
   });
 }
 

@@ -151,7 +151,7 @@ class Forged : public testing::Test {
                      .payload = payload,
                      .status = IBV_WC_SUCCESS,
                      .queue_pair = queue_pair.index,
-                     .slot = posted - 1,
+                     .receive = posted - 1,
                      .byte_count = bytes,
                      .immediate = 0,
                      .source = 0,
@@ -209,19 +209,20 @@ TEST_F(Forged, PayloadBeyondTheArenaIsRefused) {
   for (const std::uint32_t position :
        {queue.arena_bytes - kBytes + 1, queue.arena_bytes - 1, ~0u}) {
     post_receive(kBytes);
-    const std::uint32_t at = queue.shared->tail.load();
+    const std::uint32_t at = engine::current_line(*queue.shared).tail.load();
     push(entry(kBytes, engine::Payload::in_arena));
-    std::memcpy(queue.entries[at & (queue.capacity - 1)].data, &position, sizeof position);
+    std::memcpy(queue.entries.load()[at & (queue.capacity - 1)].data, &position, sizeof position);
     EXPECT_FALSE(poll()) << position;
     push(entry(kBytes, engine::Payload::placed));
     ASSERT_TRUE(poll()) << "the receive is still there for an honest peer";
   }
 }
 
-// An atomic across two cache lines is not atomic, or raises a signal.
+// An atomic across two cache lines is not atomic, or raises a signal. The lowest bits name the line
+// of producers.
 TEST_F(Forged, RingAtAnOddPlaceIsRefused) {
   post_receive(kBytes);
-  for (const std::uint64_t shift : {1u, 2u, 32u}) {
+  for (const std::uint64_t shift : {engine::kProducerLines, 8u, 32u}) {
     queue.shared->ring += shift;
     const engine::Pushed pushed = try_push(entry(kBytes, engine::Payload::placed));
     queue.shared->ring -= shift;

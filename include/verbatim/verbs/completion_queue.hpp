@@ -76,8 +76,8 @@ class CompletionQueue {
   [[nodiscard]] Result<std::size_t> wait(std::span<Completion> out,
                                          std::chrono::nanoseconds timeout);
 
-  /// Asks for one event on the channel at the next completion. Poll once more after arming: an
-  /// earlier completion raises no event. `wait()` does all of that.
+  /// Asks for one event on the channel at the next completion. Poll once more after arming: on
+  /// some devices an earlier completion raises no event. `wait()` does all of that.
   [[nodiscard]] Result<void> arm(Arm which = Arm::any) noexcept;
   /// Whether `CompletionChannel::wait` has seen an event of this queue since the last call.
   [[nodiscard]] bool take_signal() noexcept;

@@ -6,12 +6,12 @@
 #include <chrono>
 #include <cstring>
 #include <memory>
-#include <new>
 
 #include "soft/abi/scripted_verbs.hpp"
 #include "soft/completer/completion_queue.hpp"
 #include "soft/completer/poll.hpp"
 #include "soft/control/completion_queue.hpp"
+#include "soft/control/device.hpp"
 #include "soft/control/queue_pair.hpp"
 #include "soft/requester/post.hpp"
 #include "soft/shared/engine.hpp"
@@ -53,11 +53,27 @@ int next_completion(ibv_cq_ex* raw) noexcept {
   raw->status = queue.current.status;
   return 0;
 }
-template <bool Timed>
+/// If several threads may poll, the one whose start_poll succeeds keeps the others out until its
+/// end_poll: the queue has room for one completion to read. So do the drivers of hardware.
+template <bool Timed, bool Locked>
 int start_poll(ibv_cq_ex* raw, ibv_poll_cq_attr* attributes) noexcept {
-  return attributes->comp_mask != 0 ? EINVAL : next_completion<Timed>(raw);
+  if (attributes->comp_mask != 0) return EINVAL;
+  if constexpr (Locked) queue_of(raw).poll_lock.lock();
+  const int failed = next_completion<Timed>(raw);
+  if constexpr (Locked)
+    if (failed != 0) queue_of(raw).poll_lock.unlock();
+  return failed;
 }
-void end_poll(ibv_cq_ex*) noexcept {}
+template <bool Locked>
+void end_poll(ibv_cq_ex* raw) noexcept {
+  if constexpr (Locked) queue_of(raw).poll_lock.unlock();
+}
+template <bool Timed, bool Locked>
+void fill_polling(ibv_cq_ex& queue) noexcept {
+  queue.start_poll = &start_poll<Timed, Locked>;
+  queue.next_poll = &next_completion<Timed>;
+  queue.end_poll = &end_poll<Locked>;
+}
 
 template <auto Field>
 auto read(ibv_cq_ex* raw) noexcept {
@@ -91,9 +107,12 @@ int query_values(ibv_context*, ibv_values_ex* values) noexcept {
 
 ibv_cq_ex* create_queue_unguarded(ibv_context* context, ibv_cq_init_attr_ex* init) {
   constexpr std::uint32_t kKnown = IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD;
+  const std::uint32_t flags =
+      (init->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) != 0 ? init->flags : 0;
   // The program calls a reader through its pointer in the queue. For an unknown flag that pointer
-  // would be null, so refuse such flags.
-  if ((init->wc_flags & ~kReadable) != 0 || (init->comp_mask & ~kKnown) != 0) {
+  // would be null, so refuse such flags. An overrun always breaks the queue.
+  if ((init->wc_flags & ~kReadable) != 0 || (init->comp_mask & ~kKnown) != 0 ||
+      (flags & ~std::uint32_t{IBV_CREATE_CQ_ATTR_SINGLE_THREADED}) != 0) {
     errno = EOPNOTSUPP;
     return nullptr;
   }
@@ -103,9 +122,10 @@ ibv_cq_ex* create_queue_unguarded(ibv_context* context, ibv_cq_init_attr_ex* ini
   if (made == nullptr) return nullptr;
   ibv_cq_ex& queue = CompletionQueue::of(made).raw;
   const bool timed = (init->wc_flags & kTimed) != 0;
-  queue.start_poll = timed ? &start_poll<true> : &start_poll<false>;
-  queue.next_poll = timed ? &next_completion<true> : &next_completion<false>;
-  queue.end_poll = &end_poll;
+  if ((flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED) != 0)
+    timed ? fill_polling<true, false>(queue) : fill_polling<false, false>(queue);
+  else
+    timed ? fill_polling<true, true>(queue) : fill_polling<false, true>(queue);
   queue.read_opcode = &read_opcode;
   queue.read_vendor_err = &read<&ibv_wc::vendor_err>;
   queue.read_byte_len = &read<&ibv_wc::byte_len>;
@@ -159,8 +179,11 @@ int wr_complete(ibv_qp_ex* raw) noexcept {
   if (failed == 0 && builder.count > 0) {
     for (std::uint32_t i = 0; i + 1 < builder.count; ++i)
       builder.requests[i].request.next = &builder.requests[i + 1].request;
+    ibv_send_wr* const first = &builder.requests[0].request;
     ibv_send_wr* rejected = nullptr;
-    failed = post_send(&queue_pair.raw, &builder.requests[0].request, &rejected);
+    // One request runs whole or not at all anyway, and has a faster path.
+    failed = builder.count == 1 ? post_send(&queue_pair.raw, first, &rejected)
+                                : post_all_or_none(&queue_pair.raw, first);
   }
   queue_pair.build_lock.unlock();
   return failed;
@@ -272,6 +295,14 @@ constexpr std::uint64_t buildable(ibv_qp_type type) noexcept {
   return type == IBV_QPT_UC ? kSends | kWrites : kBuildable;
 }
 
+/// Throws if there is no memory.
+std::shared_ptr<Builder> make_builder(std::uint32_t capacity) {
+  auto builder = std::make_shared<Builder>();
+  builder->requests = std::make_unique_for_overwrite<Builder::Request[]>(capacity);
+  builder->capacity = capacity;
+  return builder;
+}
+
 ibv_qp* create_pair_unguarded(ibv_context* context, ibv_qp_init_attr_ex* init) {
   constexpr std::uint32_t kKnown =
       IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS | IBV_QP_INIT_ATTR_CREATE_FLAGS;
@@ -290,20 +321,14 @@ ibv_qp* create_pair_unguarded(ibv_context* context, ibv_qp_init_attr_ex* init) {
                          .cap = init->cap,
                          .qp_type = init->qp_type,
                          .sq_sig_all = init->sq_sig_all};
+  // First, because it may throw: nobody would destroy the queue pair.
+  auto builder =
+      wants_builders ? make_builder(std::clamp(init->cap.max_send_wr, 1u, kMaxRequests)) : nullptr;
   ibv_qp* const made = create_queue_pair(init->pd, &plain);
   if (made == nullptr) return nullptr;
   init->cap = plain.cap;
   if (!wants_builders) return made;
   QueuePair& queue_pair = QueuePair::of(made);
-  auto builder = std::shared_ptr<Builder>{new (std::nothrow) Builder};
-  const std::uint32_t capacity = std::max(plain.cap.max_send_wr, 1u);
-  if (builder != nullptr) builder->requests.reset(new (std::nothrow) Builder::Request[capacity]);
-  if (builder == nullptr || builder->requests == nullptr) {
-    destroy_queue_pair(made);
-    errno = ENOMEM;
-    return nullptr;
-  }
-  builder->capacity = capacity;
   queue_pair.builder = std::move(builder);
   fill_builders(queue_pair.extended);
   return made;

@@ -3,7 +3,7 @@
 /// \file The extended verbs: completions read field by field, requests built call by call.
 ///
 /// Owns the requests that are being built. Any thread; from ibv_wr_start to ibv_wr_complete the
-/// program holds `builder` of that queue pair. Reading takes the locks of poll(). Hot.
+/// program holds `build_lock` of that queue pair. Reading takes the locks of poll(). Hot.
 #include <infiniband/verbs.h>
 
 #include "soft/shared/objects.hpp"

@@ -4,7 +4,8 @@
 ///
 /// Two rings: a private one for what this process finished itself, and one in shared memory for
 /// what requesters finished here. Owns the private ring, and the owner's copy of each receive. Any
-/// thread may poll. `lock` (rank `completer`) guards the consumer's side of both. Hot.
+/// thread may poll. `lock` (rank `completer`) guards the consumer's side of both; `poll_lock` the
+/// completion that an extended poll reads. Hot.
 #include <infiniband/verbs.h>
 
 #include <atomic>
@@ -84,12 +85,33 @@ struct OwnCompletion {
   }
 };
 
+/// A ring of bytes in which payloads lie.
+struct Arena {
+  const std::byte* data;
+  std::uint32_t size;  ///< A power of two.
+  [[nodiscard]] std::uint32_t place(std::uint32_t position) const noexcept {
+    return position & (size - 1);
+  }
+};
+
+/// A shared ring that was replaced, because a process was stopped while it wrote to it: see
+/// control/late_rings.hpp.
+struct LateRing {
+  std::uint32_t line;  // Its producers' line.
+  std::uint32_t next;  // The number of its next entry.
+  CompletionEntry* entries;
+  Arena arena;
+  std::uint32_t capacity;
+  std::uint64_t offset;  // What was allocated for it.
+  std::uint64_t bytes;
+};
+
 struct CompletionQueue {
   ibv_cq_ex raw;  // Its beginning is an ibv_cq.
   Engine* engine;
   std::uint32_t index;
   SharedCompletionQueue* shared;
-  CompletionEntry* entries;  // The shared ring and its arena, in our own segment.
+  std::atomic<CompletionEntry*> entries;  // The shared ring and its arena, in our own segment.
   const std::byte* arena;
   std::uint32_t arena_bytes;
   Ranked<LockRank::completer, SpinLock> lock;  // Guards what follows.
@@ -100,6 +122,8 @@ struct CompletionQueue {
       0;  // How many of our own are receives: those of peers come after them.
   std::uint32_t full_polls =
       0;  // How many polls in a row our own filled: those of peers wait meanwhile.
+  std::uint32_t late_count = 0;  // How many rings of earlier times a producer may still write to.
+  LateRing late[kProducerLines - 1];
   std::atomic<std::uint32_t> head{0};
   std::atomic<std::uint32_t> tail{0};
   std::atomic<std::uint32_t> shared_head{0};
@@ -112,8 +136,14 @@ struct CompletionQueue {
   std::atomic<bool> overrun{false};
   std::atomic<bool> overrun_told{false};
   std::atomic<bool> breaks{false};  // While the break is being handled: its queue pairs break once.
-  ibv_wc current;                   // For an extended poll,
-  std::uint64_t current_ns;         // and its time (steady clock).
+  // Since when it owes an event (0: it does not), and what was polled until then. The helper's.
+  std::uint64_t owes_since_ns = 0;
+  std::uint32_t owes_after = 0;
+  // The completion that an extended poll reads, and its time (steady clock). The lock is outside
+  // the order of locks: the program holds it between two calls.
+  SpinLock poll_lock;
+  ibv_wc current;
+  std::uint64_t current_ns;
 
   [[nodiscard]] ibv_cq* handle() noexcept { return reinterpret_cast<ibv_cq*>(&raw); }
   [[nodiscard]] static CompletionQueue& of(ibv_cq* queue) noexcept {

@@ -12,7 +12,7 @@ void overrun_queue(CompletionQueue& queue) noexcept {
 
 bool has_room(const CompletionQueue& queue, std::uint32_t count) noexcept {
   const std::uint32_t of_peers =
-      queue.shared->tail.load() - queue.shared_head.load(std::memory_order_relaxed);
+      current_line(*queue.shared).tail.load() - queue.shared_head.load(std::memory_order_relaxed);
   return count + of_peers < queue.depth;
 }
 

@@ -6,7 +6,9 @@
 #include <mutex>
 
 #include "soft/completer/completion_queue.hpp"
+#include "soft/completer/own_ring.hpp"
 #include "soft/completer/shared_ring.hpp"
+#include "soft/faults/hook.hpp"
 #include "soft/shared/engine.hpp"
 
 namespace verbatim::engine {
@@ -14,9 +16,21 @@ namespace {
 
 /// Whether a peer has written the next entry of the shared ring.
 [[gnu::always_inline]] inline bool peers_wrote(const CompletionQueue& queue) noexcept {
-  const std::uint32_t next = queue.shared_head.load(std::memory_order_relaxed);
-  return queue.entries[next & (queue.capacity - 1)].sequence.load(std::memory_order_relaxed) ==
-         next + 1;
+  const std::uint32_t next = queue.shared_head.load(std::memory_order_acquire);
+  const CompletionEntry& entry =
+      queue.entries.load(std::memory_order_relaxed)[next & (queue.capacity - 1)];
+  return entry.sequence.load(std::memory_order_relaxed) == next + 1;
+}
+
+/// Whether there is a completion of our own.
+[[gnu::always_inline]] inline bool has_own(const CompletionQueue& queue) noexcept {
+  return queue.head.load(std::memory_order_relaxed) != queue.tail.load(std::memory_order_acquire);
+}
+
+/// Without the lock. A thread that settles moves completions from the shared ring to our own, so
+/// the shared one comes first: what has left it has arrived in ours.
+[[gnu::always_inline]] inline bool is_empty(const CompletionQueue& queue) noexcept {
+  return !peers_wrote(queue) && !has_own(queue);
 }
 
 /// Hands out our own completions, after the `taken` of `count` that are already there. The caller
@@ -87,9 +101,7 @@ int poll(ibv_cq* raw, int count, ibv_wc* completions) noexcept {
   CompletionQueue& queue = CompletionQueue::of(raw);
   if (queue.engine->has_work() || count <= 0) [[unlikely]]
     return poll_after_progress(queue, count, completions);
-  const bool has_own =
-      queue.head.load(std::memory_order_relaxed) != queue.tail.load(std::memory_order_acquire);
-  if (!has_own && !peers_wrote(queue)) return 0;
+  if (!has_own(queue) && is_empty(queue)) return 0;
   if (!queue.lock.try_lock()) [[unlikely]]
     return poll_after_progress(queue, count, completions);
   const std::uint32_t head = queue.head.load(std::memory_order_relaxed);
@@ -122,10 +134,32 @@ int poll(ibv_cq* raw, int count, ibv_wc* completions) noexcept {
 int arm(ibv_cq* raw, int only_solicited) noexcept {
   CompletionQueue& queue = CompletionQueue::of(raw);
   const std::uint32_t wanted = only_solicited != 0 ? solicited_only : any;
-  // Arming for solicited completions must not undo an earlier arming for any completion.
-  if (queue.shared->armed.load() < wanted) queue.shared->armed.store(wanted);
+  // Arming for solicited completions must not undo an arming for any completion, neither an earlier
+  // one nor one of another thread at this moment.
+  std::uint32_t armed = queue.shared->armed.load();
+  while ((armed < wanted || armed == telling) &&
+         !queue.shared->armed.compare_exchange_weak(armed, wanted)) {
+  }
   std::atomic_thread_fence(std::memory_order_seq_cst);  // Pairs with notify().
+  // A completion that came before the arming raises its event now. The text of the verbs asks for
+  // later ones only, but hardware compares with what was polled, and UCX relies on that: it does
+  // not poll between arming and sleeping. On unusual days a program has to cope with the text, and
+  // for solicited completions: we cannot tell whether one of those that wait is one.
+  if (wanted == any && queue.has_channel && !is_unusual() && !is_empty(queue))
+    notify_own(queue, true);
   return 0;
+}
+
+bool owes_event(const CompletionQueue& queue) noexcept {
+  if (!queue.has_channel) return false;
+  const std::uint32_t armed = queue.shared->armed.load(std::memory_order_relaxed);
+  return armed == telling || (armed == any && !is_unusual() && !is_empty(queue));
+}
+
+void write_owed_event(CompletionQueue& queue) noexcept {
+  std::uint32_t armed = telling;
+  queue.shared->armed.compare_exchange_strong(armed, any);
+  notify_own(queue, true);
 }
 
 }  // namespace verbatim::engine

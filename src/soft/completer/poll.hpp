@@ -13,4 +13,12 @@ namespace verbatim::engine {
 int poll(ibv_cq* queue, int count, ibv_wc* completions) noexcept;
 int arm(ibv_cq* queue, int solicited_only) noexcept;
 
+struct CompletionQueue;
+/// Whether the queue's event should be on its way: it is armed and holds a completion, or a
+/// producer is writing the event. That lasts for microseconds, unless the producer was killed or
+/// stopped.
+[[nodiscard]] bool owes_event(const CompletionQueue& queue) noexcept;
+/// Writes the event in the producer's place. If the producer goes on, there are two.
+void write_owed_event(CompletionQueue& queue) noexcept;
+
 }  // namespace verbatim::engine

@@ -2,8 +2,8 @@
 #pragma once
 /// \file The shared ring of a completion queue: what requesters of any process write into it.
 ///
-/// Owns nothing: the ring and its arena are in the owner's segment. Producers append under the
-/// queue's lock in shared memory (rank `completions`), from inside the responder's queue pair. The
+/// Owns nothing: the ring and its arena are in the owner's segment. Producers append under the lock
+/// of their line in shared memory (rank `completions`), from inside the responder's queue pair. The
 /// owner takes under CompletionQueue::lock (rank `completer`), in threads that poll and threads
 /// that settle. Hot.
 ///
@@ -25,17 +25,19 @@ namespace verbatim::engine {
 
 class Engine;
 
-/// What a queue is armed for.
-enum Armed : std::uint32_t { no, solicited_only, any };
+/// What a queue is armed for. `telling`: for nothing; a producer writes the event at this moment.
+enum Armed : std::uint32_t { no, solicited_only, any, telling };
 
 /// Wakes the sleeper on the queue's channel, if the queue is armed for this completion. `Dekker`:
-/// the owner arms, then looks at the ring; we publish, then look whether it is armed.
+/// the owner arms, then looks at the ring; we publish, then look whether it is armed. If we are
+/// killed or stopped before the event is written, the owner's helper writes it (poll.hpp).
 void notify(Engine& engine, Peer& owner, SharedCompletionQueue& queue, std::uint32_t index,
             bool solicited) noexcept;
 
-/// Puts the event of a queue into its channel. False: we cannot, but its owner can.
-bool write_event(Engine& engine, Peer& owner, SharedCompletionQueue& queue,
-                 std::uint32_t index) noexcept;
+/// Puts the event of a queue into its channel. False: we cannot, but its owner can, now or when the
+/// channel has room.
+[[nodiscard]] bool write_event(Engine& engine, Peer& owner, SharedCompletionQueue& queue,
+                               std::uint32_t index) noexcept;
 
 /// Reads a number that a peer may change at any time: only once, so that the checked value is used.
 template <class T>
@@ -46,18 +48,20 @@ template <class T>
 /// A peer's queue after its numbers were checked, because they decide where we write.
 struct QueueView {
   SharedCompletionQueue* queue = nullptr;
+  ProducerLine* line = nullptr;
   CompletionEntry* entries = nullptr;
   std::byte* arena = nullptr;
-  std::uint64_t ring = 0;  ///< The offset that was checked: a queue may be resized.
+  std::uint64_t ring = 0;  ///< As it was checked: a queue may get another ring.
   std::uint32_t capacity = 0;
   std::uint32_t arena_bytes = 0;
 
   [[nodiscard]] CompletionEntry& entry(std::uint32_t number) const noexcept {
     return entries[number & (capacity - 1)];
   }
-  /// Whether the queue has not been resized since.
+  /// Whether the queue has this ring. All the rest of the view follows from the two numbers. Only
+  /// under the lock of the line can the queue not get another ring at this moment.
   [[nodiscard]] bool is_current() const noexcept {
-    return ring == once(queue->ring) && capacity == once(queue->capacity);
+    return ring == queue->ring.load(std::memory_order_relaxed) && capacity == once(queue->capacity);
   }
 };
 
@@ -81,21 +85,27 @@ enum class Pushed : std::uint8_t {
 [[nodiscard]] Pushed push_remote(Engine& engine, Peer& peer, std::uint32_t index, QueueView& view,
                                  const RemoteCompletion& completion) noexcept;
 
-/// Whether one more fits after `tail`. The lock of the queue is held.
-[[nodiscard, gnu::always_inline]] inline bool has_room(SharedCompletionQueue& queue,
+/// Whether one more fits after `tail`. The lock of the line is held.
+[[nodiscard, gnu::always_inline]] inline bool has_room(const QueueView& view,
                                                        std::uint32_t tail) noexcept {
-  if (tail - queue.head_seen + 1 < queue.depth / 2) [[likely]]
+  const SharedCompletionQueue& queue = *view.queue;
+  ProducerLine& line = *view.line;
+  if (tail - line.head_seen + 1 < queue.depth / 2) [[likely]]
     return true;
-  queue.head_seen = queue.head.load(std::memory_order_acquire);
-  return tail - queue.head_seen + queue.own_count.load(std::memory_order_relaxed) < queue.depth;
+  line.head_seen = queue.head.load(std::memory_order_acquire);
+  return tail - line.head_seen + queue.own_count.load(std::memory_order_relaxed) < queue.depth;
 }
-/// Shows the owner an entry whose payload is in place. The lock of the queue is held.
+/// Shows the owner an entry whose payload is in place. The lock of the line is held.
 [[gnu::always_inline]] inline void publish(const QueueView& view, std::uint32_t tail,
                                            const EntryHead& head) noexcept {
   CompletionEntry& entry = view.entry(tail);
   entry.head = head;
   entry.sequence.store(tail + 1, std::memory_order_release);
-  view.queue->tail.store(tail + 1, std::memory_order_relaxed);
+  // Not before: while we are stopped in between, everybody would wait for a payload that the owner
+  // cannot find.
+  if (head.payload != Payload::placed)
+    view.line->riding_end.store(tail + 1, std::memory_order_relaxed);
+  view.line->tail.store(tail + 1, std::memory_order_relaxed);
 }
 
 /// Turns up to `count` entries that peers wrote into completions and places their payloads. Trusts
@@ -115,6 +125,8 @@ inline void retire_receive(ReceiveRing& ring) noexcept {
 /// come after them. Engine::settle() does this for all queues of the process: after it no payload
 /// is in flight to memory that the caller has taken away from requesters before.
 void settle(Engine& engine, CompletionQueue& queue) noexcept;
+/// The same; the caller holds the lock.
+void settle_locked(Engine& engine, CompletionQueue& queue) noexcept;
 /// Removes the completions of a queue pair that is going away; their payloads are placed.
 void purge(Engine& engine, CompletionQueue& queue, const ReceiveSide& gone) noexcept;
 

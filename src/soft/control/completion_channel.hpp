@@ -21,15 +21,15 @@ namespace verbatim::engine {
 
 struct CompletionChannel {
   ibv_comp_channel raw;
-  std::uint32_t number;  // Of its FIFO; never reused.
-  int drain_fd = -1;     // The same FIFO, for reading without waiting.
+  std::uint32_t number;  // Of its FIFO, which never comes again, or of its pipe.
+  int drain_fd = -1;     // The same FIFO, for reading and writing without waiting.
   std::atomic<std::uint32_t> users{0};
   Ranked<LockRank::channel, std::mutex> drain_mutex;
 };
 
 /// Removes the messages of a queue that is about to be destroyed from the FIFO: a readable
 /// descriptor means that a get will not block. Nobody writes new ones, because its queue pairs are
-/// gone.
+/// gone. Call it without any lock.
 void drop_messages(ibv_comp_channel& channel, std::uint32_t queue) noexcept;
 
 ibv_comp_channel* create_channel(ibv_context* context) noexcept;

@@ -19,39 +19,31 @@
 namespace verbatim::engine {
 namespace {
 
-/// All payloads that travel with completions share one arena. It is large enough for a burst of
-/// small messages, and never larger than the ring's entries can use.
-constexpr std::uint32_t arena_bytes_for(std::uint32_t capacity) noexcept {
-  constexpr std::uint32_t kLeast = 4 * 1024;
-  constexpr std::uint32_t kMost = 64 * 1024;
-  return static_cast<std::uint32_t>(
-      std::clamp<std::uint64_t>(std::uint64_t{capacity} * 512, kLeast, kMost));
-}
-
 int allocate_rings(Engine& engine, CompletionQueue& queue, std::uint32_t depth) noexcept {
   queue.depth = depth;
   queue.capacity = std::bit_ceil(depth);
   queue.ring.reset(new (std::nothrow) OwnCompletion[queue.capacity]);
   if (queue.ring == nullptr) return ENOMEM;
-  const std::uint64_t entries = std::uint64_t{queue.capacity} * sizeof(CompletionEntry);
-  const std::uint32_t arena = std::bit_floor(arena_bytes_for(queue.capacity));
-  const auto offset = engine.own().allocate(entries + arena);
+  const std::uint64_t bytes = ring_bytes_of(queue.capacity);
+  const auto offset = engine.own().allocate(bytes);
   if (!offset) return errno_of(offset.error());
   queue.ring_offset = *offset;
-  queue.ring_bytes = entries + arena;
+  queue.ring_bytes = bytes;
   queue.entries = engine.own().at<CompletionEntry>(*offset);
-  queue.arena = engine.own().at<std::byte>(*offset + entries);
-  queue.arena_bytes = arena;
+  queue.arena = reinterpret_cast<const std::byte*>(queue.entries + queue.capacity);
+  queue.arena_bytes = arena_bytes_of(queue.capacity);
   SharedCompletionQueue& shared = *queue.shared;
+  const std::uint32_t index = line_of(shared.ring.load());
+  ProducerLine& line = shared.lines[index];
   shared.capacity = queue.capacity;
   shared.depth = depth;
-  shared.ring = *offset;
-  shared.arena = *offset + entries;
-  shared.arena_bytes = arena;
-  shared.head_seen = 0;
-  shared.arena_tail = 0;
-  shared.arena_seen = 0;
-  shared.tail.store(0);
+  shared.ring.store(*offset + index);
+  line.head_seen = 0;
+  line.arena_tail = 0;
+  line.arena_seen = 0;
+  line.riding_end.store(0);
+  line.riding_settled.store(0);
+  line.tail.store(0);
   shared.head.store(0);
   shared.arena_head.store(0);
   queue.shared_head.store(0);
@@ -80,7 +72,8 @@ ibv_cq* create_completion_queue(ibv_context* raw, int depth, void* user, ibv_com
   const auto backed = engine.own().back(queue->shared, sizeof *queue->shared);
   int failed = backed ? 0 : errno_of(backed.error());
   if (failed == 0) {
-    queue->shared->lock.store(0);
+    queue->shared->late.store(0);
+    for (ProducerLine& line : queue->shared->lines) line.lock.store(0);
     failed = allocate_rings(engine, *queue, static_cast<std::uint32_t>(depth));
   }
   if (failed != 0) {
@@ -92,6 +85,7 @@ ibv_cq* create_completion_queue(ibv_context* raw, int depth, void* user, ibv_com
   shared.failed.store(0);
   shared.armed.store(0);
   shared.unheard.store(0);
+  shared.stuck.store(0);
   shared.own_count.store(0);
   shared.channel = channel != nullptr ? reinterpret_cast<CompletionChannel*>(channel)->number : 0;
   queue->has_channel = channel != nullptr;
@@ -114,10 +108,11 @@ int resize_completion_queue(ibv_cq* raw, int depth) noexcept {
   CompletionQueue& queue = CompletionQueue::of(raw);
   Engine& engine = *queue.engine;
   if (depth <= 0 || depth > static_cast<int>(kMaxCompletions)) return EINVAL;
-  // Keeps producers out while the rings change.
-  const TaggedGuard producers{queue.shared->lock, engine.tag(), engine.peers(),
-                              LockRank::completions};
-  if (!producers) return EBUSY;
+  // Keeps producers out while the rings change. Nobody replaces the line meanwhile, because its
+  // holder is this process: see late_rings.cpp.
+  ProducerLine& line = current_line(*queue.shared);
+  const TaggedGuard producers{line.lock, engine.tag(), engine.peers(), LockRank::completions};
+  if (!producers || &line != &current_line(*queue.shared)) return EBUSY;
   settle(engine, queue);
   int failed = 0;
   {
@@ -151,7 +146,12 @@ int destroy_completion_queue(ibv_cq* raw) {
   if (queue->users.load() != 0) return EBUSY;
   Engine& engine = *queue->engine;
   Context& context = Context::of(raw->context);
-  queue->shared->generation.fetch_add(1);
+  {
+    // Waits for a thread that is about to write an event of the queue that waited for room.
+    const std::lock_guard alone{engine.lifetime};
+    queue->shared->generation.fetch_add(1);
+    queue->shared->unheard.store(0);
+  }
   // Notifications that the program has not read must not wake it after the queue is gone.
   if (raw->channel != nullptr) drop_messages(*raw->channel, queue->index);
   // ibv_destroy_cq promises to wait until the program has acknowledged every event that it took.

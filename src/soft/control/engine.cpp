@@ -2,7 +2,6 @@
 #include "soft/shared/engine.hpp"
 
 #include <linux/futex.h>
-#include <pthread.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -19,6 +18,7 @@
 #include "soft/control/reclaim.hpp"
 #include "soft/faults/hook.hpp"
 #include "soft/memory/memory_object.hpp"
+#include "soft/memory/region_spans.hpp"
 #include "soft/requester/queue_pair.hpp"
 #include "soft/shared/settings.hpp"
 #include "verbatim/base/log.hpp"
@@ -32,12 +32,28 @@ std::weak_ptr<Engine> the_engine;
 Engine* forked_from = nullptr;    // The engine that a forked child must not clean up.
 std::shared_ptr<Engine> forking;  // The engine whose locks are held during a fork.
 
-/// Removes the files of a program that exits while its devices are open.
+// How long an exit waits for a lock. This thread itself may hold it, if a signal handler called
+// exit(). For the same reason an exit must not allocate.
+constexpr std::uint64_t kOpeningNs = 200'000'000;     // A device is opened in milliseconds.
+constexpr std::uint64_t kRequestsNs = 2'000'000'000;  // A gigabyte is copied in a fraction of it.
+
+template <class TryLock>
+bool take_until(std::uint64_t end_ns, const TryLock& try_lock) {
+  for (Backoff backoff; !try_lock(); backoff.wait())
+    if (now_ns() > end_ns) return false;
+  return true;
+}
+
+/// Removes the files of a program that exits while its devices are open. Its other threads may run
+/// on for a while. If it cannot, the next program that starts does.
 struct Leftovers {
   ~Leftovers() {
-    const std::lock_guard lock{engine_mutex};
+    std::unique_lock lock{engine_mutex, std::defer_lock};
+    if (!take_until(now_ns() + kOpeningNs, [&lock] { return lock.try_lock(); })) return;
     const auto engine = the_engine.lock();
-    if (engine && engine.get() != forked_from) engine->own().remove_files();
+    if (!engine || engine.get() == forked_from) return;
+    engine->end_requests();
+    engine->own().remove_files();
   }
 };
 
@@ -72,7 +88,8 @@ void refuse_work(ibv_context_ops& verbs) noexcept {
   verbs.req_notify_cq = &refuse_arm;
 }
 
-/// The extended verbs are pointers in each object.
+/// The extended verbs are pointers in each object. A thread of the parent may hold the lock between
+/// start_poll and end_poll, but nobody waits for it here.
 void refuse_work(CompletionQueue& queue) noexcept {
   if (queue.raw.start_poll == nullptr) return;
   queue.raw.start_poll = &refuse_start;
@@ -98,11 +115,15 @@ Engine::Engine(const Directory& directory, std::unique_ptr<OwnSegment> own)
       own_(std::move(own)),
       segment_(&own_->shared()),
       objects_(std::make_unique<MemoryObjects>(*own_)),
+      spans_(std::make_unique<RegionSpans>()),
       peers_(directory),
       reclaimer_(std::make_unique<Reclaimer>()),
       tag_(own_->tag()) {
   peers_.add_self(own_->shared(), own_->trusted_regions());
 }
+
+const detail::ForkHandlers Engine::kForkHandlers{&before_fork, &after_fork_in_parent,
+                                                 &after_fork_in_child};
 
 Result<std::shared_ptr<Engine>> Engine::get() {
   const std::lock_guard lock{engine_mutex};
@@ -119,8 +140,6 @@ Result<std::shared_ptr<Engine>> Engine::get() {
   static const Leftovers leftovers;
   static std::once_flag once;
   std::call_once(once, [] {
-    pthread_atfork(&Engine::before_fork, &Engine::after_fork_in_parent,
-                   &Engine::after_fork_in_child);
     // With Yama's ptrace_scope 1, a sibling process may access our memory only if we allow it. We
     // allow it if the environment asks for it.
     if (may_be_traced()) prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
@@ -181,6 +200,20 @@ Engine::~Engine() {
     self().ring_doorbell();
     helper_->join();
   }
+}
+
+void Engine::end_requests() noexcept {
+  const std::uint64_t end = now_ns() + kRequestsNs;
+  if (!take_until(end, [this] { return lifetime.try_lock_shared(); })) return;
+  receive_sides.for_each([end](const ReceiveSide& side) {
+    QueuePair& queue_pair = QueuePair::of(side);
+    if (!take_until(end, [&] { return queue_pair.lock.try_lock(); })) return;
+    const ibv_qp_state state = queue_pair.state();
+    // Nothing is flushed here: this thread itself may be inside a completion queue.
+    if (state == IBV_QPS_RTS || state == IBV_QPS_SQD) queue_pair.break_later();
+    queue_pair.lock.unlock();
+  });
+  lifetime.unlock_shared();
 }
 
 bool Engine::has_helper() noexcept {

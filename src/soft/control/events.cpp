@@ -11,6 +11,7 @@
 #include <exception>
 #include <new>
 
+#include "soft/shared/engine.hpp"
 #include "verbatim/base/log.hpp"
 
 namespace verbatim::engine {
@@ -132,6 +133,8 @@ int get_event(ibv_context* raw, ibv_async_event* event) {
 void acknowledge_event(ibv_async_event* event) noexcept {
   if (!concerns_object(event->event_type)) return;
   Context& context = Context::of(context_of(*event));
+  // In a forked child the event is its parent's, and so may be the lock.
+  if (context.engine->own().is_abandoned()) return;
   {
     const std::lock_guard lock{context.event_mutex};
     const auto found = context.unacknowledged.find(event->element.qp);

@@ -4,6 +4,7 @@
 #include <mutex>
 #include <utility>
 
+#include "soft/control/late_rings.hpp"
 #include "soft/memory/access_guard.hpp"
 #include "soft/responder/receive_ring.hpp"
 #include "soft/shared/engine.hpp"
@@ -14,7 +15,7 @@ namespace {
 /// Finds a ghost that uses this completion queue. The caller holds the mutex.
 QueuePair* find_visitor(Engine& engine, const CompletionQueue& queue) noexcept {
   QueuePair* each = engine.ghosts;
-  while (each != nullptr && each->receive_queue != &queue) each = each->next_waiting;
+  while (each != nullptr && each->receive_completions != &queue) each = each->next_waiting;
   return each;
 }
 
@@ -29,7 +30,7 @@ void free_ghost(Engine& engine, QueuePair& ghost) noexcept {
     if (queue != nullptr) free_completion_queue(engine, *queue);
   }
   if (SharedReceiveQueue* const shared = ghost.shared_receives) {
-    offer_again(shared->lock, shared->receives, ghost.index);
+    offer_again(shared->lock, shared->receives, ghost.index + 1);
     shared->users.fetch_sub(1);
   } else {
     free_ring(engine, ghost.receives);
@@ -77,6 +78,7 @@ void lay_ghosts(Engine& engine) noexcept {
 
 void free_completion_queue(Engine& engine, CompletionQueue& queue) noexcept {
   engine.completion_queues.remove(queue.index);
+  free_late_rings(engine, queue);
   engine.own().free(queue.ring_offset, queue.ring_bytes);
   delete &queue;
 }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <cerrno>
+#include <chrono>
 #include <memory>
 #include <new>
 
@@ -14,6 +15,7 @@
 #include "soft/control/ghosts.hpp"
 #include "soft/memory/access_guard.hpp"
 #include "soft/requester/retry.hpp"
+#include "soft/requester/route.hpp"
 #include "soft/responder/receive_ring.hpp"
 #include "soft/shared/addresses.hpp"
 #include "soft/shared/changes.hpp"
@@ -73,7 +75,7 @@ void publish(const QueuePair& queue_pair) noexcept {
   shared.domain = queue_pair.domain;
   shared.access = 0;
   shared.peer.store(0);
-  shared.receive_queue = queue_pair.receive_queue->index;
+  shared.receive_completions = queue_pair.receive_completions->index;
   shared.shared_receives =
       queue_pair.shared_receives != nullptr ? queue_pair.shared_receives->index + 1 : 0;
   shared.device = queue_pair.context->device->index;
@@ -96,8 +98,8 @@ void count_users(QueuePair& queue_pair, int change) {
     else
       std::erase(domain.queue_pairs, queue_pair.index);
   }
-  queue_pair.send_queue->users.fetch_add(step);
-  queue_pair.receive_queue->users.fetch_add(step);
+  queue_pair.send_completions->users.fetch_add(step);
+  queue_pair.receive_completions->users.fetch_add(step);
   if (queue_pair.shared_receives != nullptr) queue_pair.shared_receives->users.fetch_add(step);
   reinterpret_cast<Domain*>(queue_pair.raw.pd)->users.fetch_add(step);
 }
@@ -107,8 +109,9 @@ enum class Left : std::uint8_t { yes, haunted, no };
 /// it is inside. If it is accessing memory other than the receives of this queue pair, it is
 /// harmless, and the queue pair becomes a ghost (`haunted`). If it is accessing one of the
 /// receives, the result is `no`.
-Left wait_for_all(QueuePair& queue_pair) noexcept {
-  if (wait_until_left(*queue_pair.engine, *queue_pair.shared) == 0) return Left::yes;
+Left wait_for_all(QueuePair& queue_pair,
+                  std::chrono::milliseconds patience = kLeavePatience) noexcept {
+  if (wait_until_left(*queue_pair.engine, *queue_pair.shared, patience) == 0) return Left::yes;
   const auto touched = touched_inside(*queue_pair.engine, *queue_pair.shared);
   if (!touched) return Left::no;
   const bool ours = uses_key(queue_pair.ring_lock(), *queue_pair.side.ring, *touched);
@@ -118,14 +121,14 @@ Left wait_for_all(QueuePair& queue_pair) noexcept {
 /// Offers receives again that a dead requester took from the shared queue and never completed.
 void take_back_receives(QueuePair& queue_pair) noexcept {
   if (queue_pair.shared_receives == nullptr) return;
-  settle(*queue_pair.engine, *queue_pair.receive_queue);
+  settle(*queue_pair.engine, *queue_pair.receive_completions);
   offer_again(queue_pair.shared_receives->lock, queue_pair.shared_receives->receives,
-              queue_pair.index);
+              queue_pair.index + 1);
 }
 
 /// Forbids entry, waits until no requester is inside, and completes all outstanding work as
 /// flushed.
-int to_error(QueuePair& queue_pair) noexcept {
+int to_error(QueuePair& queue_pair, std::chrono::milliseconds patience = kLeavePatience) noexcept {
   Engine& engine = *queue_pair.engine;
   {
     const std::lock_guard lock{queue_pair.lock};
@@ -134,13 +137,14 @@ int to_error(QueuePair& queue_pair) noexcept {
   }
   queue_pair.shared->state.store(IBV_QPS_ERR);
   count_change(engine.segment());
-  const Left left = wait_for_all(queue_pair);
+  const Left left = wait_for_all(queue_pair, patience);
   if (left == Left::no) return EBUSY;
   engine.forget(queue_pair);
+  const bool again = queue_pair.is_flushed.exchange(true);  // Before the flush: see post_receive().
   flush_sends(queue_pair);
   flush_receives(engine, queue_pair.receive_lock, queue_pair.side);
   if (left == Left::yes) take_back_receives(queue_pair);
-  if (queue_pair.shared_receives != nullptr)
+  if (queue_pair.shared_receives != nullptr && !again)
     raise_event(*queue_pair.context, IBV_EVENT_QP_LAST_WQE_REACHED, &queue_pair.raw);
   return 0;
 }
@@ -165,10 +169,11 @@ int to_reset(QueuePair& queue_pair) noexcept {
   // Waits for a thread that is about to flush the queue pair. No completion is pushed after the
   // purge.
   const std::unique_lock alone{engine.lifetime};
+  queue_pair.is_flushed.store(false);
   if (left == Left::yes) take_back_receives(queue_pair);
-  purge(engine, *queue_pair.send_queue, queue_pair.side);
-  if (queue_pair.receive_queue != queue_pair.send_queue)
-    purge(engine, *queue_pair.receive_queue, queue_pair.side);
+  purge(engine, *queue_pair.send_completions, queue_pair.side);
+  if (queue_pair.receive_completions != queue_pair.send_completions)
+    purge(engine, *queue_pair.receive_completions, queue_pair.side);
   if (queue_pair.shared_receives == nullptr)
     clear_receives(queue_pair.receive_lock, queue_pair.receives);
   const std::lock_guard lock{queue_pair.lock};
@@ -235,39 +240,20 @@ int check_values(const ibv_qp_attr& from, unsigned mask) noexcept {
   return 0;
 }
 
-}  // namespace
-
-void aim(QueuePair& queue_pair) noexcept {
-  const std::uint32_t number = queue_pair.attributes.dest_qp_num;
-  Engine& engine = *queue_pair.engine;
-  Route& route = queue_pair.route;
-  queue_pair.peer = engine.peers().find(slot_of(number));
-  Peer* const peer = queue_pair.peer.get();
-  queue_pair.delivery.forget();
-  route.peer = peer;
-  route.is_self = peer != nullptr && peer->is_self();
-  route.number = number;
-  route.own_number = queue_pair.raw.qp_num;
-  route.type = queue_pair.raw.qp_type;
-  route.device = device_of(queue_pair.attributes.ah_attr, queue_pair.lid == 0);
-  route.target = peer != nullptr ? peer->queue_pair(index_of(number)) : nullptr;
-  route.is_plain = peer != nullptr && engine.own().is_ordered() && peer->segment().is_ordered == 1;
-  route.changes = nullptr;
-  if (peer != nullptr) route.changes = peer->is_self() ? &own_changes : &peer->segment().changes;
-  queue_pair.shared->peer.store(number);
-  queue_pair.shared->watches.store(peer != nullptr ? 1 : 0);
-  // From now on a peer may need us while the program sleeps.
-  if (peer != nullptr && !peer->is_self()) engine.start_helper();
+/// Moves the queue pair to the error state. The thread that does so has other peers to answer, so
+/// it waits for nobody who is inside: it comes back.
+void break_now(QueuePair& queue_pair) noexcept {
+  constexpr std::chrono::milliseconds kAtMost{1};
+  if (to_error(queue_pair, kAtMost) != 0) queue_pair.broken.store(true);
 }
-
-namespace {
 
 void answer_fault(QueuePair& queue_pair) noexcept {
   const std::uint32_t fault = queue_pair.shared->receives.fault.exchange(0);
-  const bool overrun = queue_pair.send_queue->breaks || queue_pair.receive_queue->breaks;
+  const bool overrun =
+      queue_pair.send_completions->breaks || queue_pair.receive_completions->breaks;
   if (fault == 0 && !overrun && !queue_pair.context->removed) return;
   if (queue_pair.state() == IBV_QPS_RESET || queue_pair.state() == IBV_QPS_ERR) return;
-  static_cast<void>(to_error(queue_pair));
+  break_now(queue_pair);
   if (fault == IBV_WC_REM_ACCESS_ERR)
     raise_event(*queue_pair.context, IBV_EVENT_QP_ACCESS_ERR, &queue_pair.raw);
   if (fault == IBV_WC_REM_INV_REQ_ERR)
@@ -276,18 +262,17 @@ void answer_fault(QueuePair& queue_pair) noexcept {
 
 }  // namespace
 
-void answer_cry(QueuePair& queue_pair) noexcept {
+bool answer_cry(QueuePair& queue_pair) noexcept {
   // A failed request moves the queue pair to the error state, unless the program has reset it
-  // meanwhile. If a stopped peer is inside, the flush waits until the program modifies or destroys
-  // the queue pair.
-  if (queue_pair.broken.exchange(false) && queue_pair.state() == IBV_QPS_ERR)
-    static_cast<void>(to_error(queue_pair));
+  // meanwhile.
+  if (queue_pair.broken.exchange(false) && queue_pair.state() == IBV_QPS_ERR) break_now(queue_pair);
   answer_fault(queue_pair);
   std::uint32_t came = 1;
   if (queue_pair.shared->established.compare_exchange_strong(came, 2))
     raise_event(*queue_pair.context, IBV_EVENT_COMM_EST, &queue_pair.raw);
   if (queue_pair.drained.exchange(false))
     raise_event(*queue_pair.context, IBV_EVENT_SQ_DRAINED, &queue_pair.raw);
+  return !queue_pair.broken.load();
 }
 
 ibv_qp* create_queue_pair(ibv_pd* domain, ibv_qp_init_attr* init) {
@@ -311,8 +296,8 @@ ibv_qp* create_queue_pair(ibv_pd* domain, ibv_qp_init_attr* init) {
   queue_pair->signal_all = init->sq_sig_all != 0 ? IBV_SEND_SIGNALED : 0;
   queue_pair->route.engine = queue_pair->engine;
   queue_pair->route.last_entry = queue_pair->engine->tag();
-  queue_pair->send_queue = &CompletionQueue::of(init->send_cq);
-  queue_pair->receive_queue = &CompletionQueue::of(init->recv_cq);
+  queue_pair->send_completions = &CompletionQueue::of(init->send_cq);
+  queue_pair->receive_completions = &CompletionQueue::of(init->recv_cq);
   queue_pair->shared_receives = reinterpret_cast<SharedReceiveQueue*>(init->srq);
   queue_pair->max_message = init->qp_type == IBV_QPT_UD ? kDatagramBytes : kMaxMessage;
   if (const int failed = make_parts(*queue_pair, *init)) {
@@ -335,7 +320,7 @@ ibv_qp* create_queue_pair(ibv_pd* domain, ibv_qp_init_attr* init) {
   queue_pair->side = {.queue_pair = queue_pair.get(),
                       .number = raw.qp_num,
                       .retired = &queue_pair->retired,
-                      .queue = queue_pair->receive_queue,
+                      .queue = queue_pair->receive_completions,
                       .ring = init->srq != nullptr ? &queue_pair->shared_receives->receives
                                                    : &queue_pair->receives};
   try {
@@ -370,6 +355,7 @@ int modify_queue_pair(ibv_qp* raw, ibv_qp_attr* attributes, int mask_bits) noexc
   // for.
   if (to == IBV_QPS_RTR && raw->qp_type == IBV_QPT_UD) queue_pair.engine->start_helper();
   const std::lock_guard lock{queue_pair.lock};
+  if (queue_pair.state() != from) return EINVAL;  // It broke meanwhile.
   queue_pair.set_state(to);
   queue_pair.attributes.qp_state = to;
   queue_pair.shared->state.store(to);
@@ -421,8 +407,8 @@ int destroy_and_forget(ibv_qp* raw) {
   std::unique_lock removing{engine.lifetime, std::defer_lock};
   lock_without_events(removing, *queue_pair->context, raw);
   if (left == Left::yes) take_back_receives(*queue_pair);
-  purge(engine, *queue_pair->send_queue, queue_pair->side);
-  purge(engine, *queue_pair->receive_queue, queue_pair->side);
+  purge(engine, *queue_pair->send_completions, queue_pair->side);
+  purge(engine, *queue_pair->receive_completions, queue_pair->side);
   queue_pair->shared->number = 0;
   engine.receive_sides.hide(queue_pair->index);
   count_users(*queue_pair, -1);
@@ -453,8 +439,9 @@ int post_receive(ibv_qp* raw, ibv_recv_wr* requests, ibv_recv_wr** rejected) noe
   }
   const int failed = post_receives(*queue_pair.engine, queue_pair.receive_lock, queue_pair.receives,
                                    requests, rejected);
-  // A receive that is posted in the error state completes at once, as flushed.
-  if (queue_pair.state() == IBV_QPS_ERR)
+  // A receive that is posted in the error state completes at once, as flushed. As long as a
+  // requester may still be inside, to_error() has yet to flush it, together with the older ones.
+  if (queue_pair.state() == IBV_QPS_ERR && queue_pair.is_flushed.load())
     flush_receives(*queue_pair.engine, queue_pair.receive_lock, queue_pair.side);
   return failed;
 }

@@ -55,7 +55,11 @@ int modify_shared_queue(ibv_srq* raw, ibv_srq_attr* attributes, int mask) noexce
   if ((mask & IBV_SRQ_MAX_WR) != 0) return EOPNOTSUPP;
   if ((mask & IBV_SRQ_LIMIT) != 0) {
     if (attributes->srq_limit > queue.receives.depth) return EINVAL;
-    queue.receives.shared->limit.store(attributes->srq_limit);
+    LongWord& limit = queue.receives.shared->limit;
+    std::uint64_t before = limit.load();
+    while (!limit.compare_exchange_weak(
+        before, limit_word(armings_of(before) + 1, attributes->srq_limit))) {
+    }
     // The requester that takes the receive below the limit may find the owner asleep.
     if (attributes->srq_limit != 0) queue.engine->start_helper();
   }
@@ -66,7 +70,7 @@ int query_shared_queue(ibv_srq* raw, ibv_srq_attr* attributes) noexcept {
   const auto& queue = *reinterpret_cast<SharedReceiveQueue*>(raw);
   *attributes = {.max_wr = queue.receives.depth,
                  .max_sge = queue.receives.max_elements,
-                 .srq_limit = queue.receives.shared->limit.load()};
+                 .srq_limit = limit_of(queue.receives.shared->limit.load())};
   return 0;
 }
 

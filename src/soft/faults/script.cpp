@@ -5,8 +5,10 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
+#include <cstddef>
 #include <cstdlib>
 #include <mutex>
+#include <new>
 #include <optional>
 #include <random>
 #include <string>
@@ -28,9 +30,12 @@ struct State {
   std::uint64_t calls = 0;
   std::atomic<std::uint64_t> down_until{0};
 };
+/// Never destroyed: other threads may run on while the process exits, and an exit must not free
+/// memory (control/engine.cpp).
 State& state() {
-  static State the_state;
-  return the_state;
+  alignas(State) static std::byte place[sizeof(State)];
+  static State& immortal = *new (place) State;
+  return immortal;
 }
 
 /// Reported when a device is opened, because there is no caller to tell while the process starts.

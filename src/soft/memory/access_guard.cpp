@@ -14,8 +14,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// A copy of a gigabyte takes a fraction of this.
-constexpr auto kPatience = std::chrono::seconds{2};
 /// A requester that stays longer than this may be busy with other memory; it is worth checking.
 constexpr auto kShort = std::chrono::milliseconds{1};
 /// A requester that stays longer than this may be stopped; most copies are shorter.
@@ -35,12 +33,6 @@ bool order_occupant(Engine& engine, const SharedReceives& receives) noexcept {
   return membarrier(MEMBARRIER_CMD_GLOBAL);
 }
 
-/// Whether the process behind a tag is alive but stopped, by a signal or a debugger.
-bool is_stopped(Engine& engine, std::uint32_t tag) noexcept {
-  const auto peer = engine.peers().find(slot_of_tag(tag));
-  return peer && peer->tag() == tag && peer->is_stopped();
-}
-
 enum class Waited : std::uint8_t { changed, dead, busy };
 
 /// Waits for a change of `word` away from `value`, which the process `tag` wrote.
@@ -53,30 +45,34 @@ Waited wait_for_change(Engine& engine, const AtomicWord& word,
   while (word.load() == value) {
     backoff.wait();
     if (backoff.rounds() % 256 != 0) continue;
-    if (!engine.peers().is_alive(tag)) return Waited::dead;
+    if (engine.peers().is_dead(tag)) return Waited::dead;
     const auto waited = Clock::now() - start;
-    if (waited > patience || (waited > kLong && is_stopped(engine, tag))) return Waited::busy;
+    if (waited > patience || (waited > kLong && engine.peers().is_stopped(tag)))
+      return Waited::busy;
   }
   return Waited::changed;
 }
 
-/// Waits until the process whose tag is in the low half of `word` has left, or removes it there if
-/// it is dead.
-template <class AtomicWord>
-int wait_for_holder(Engine& engine, AtomicWord& word, std::chrono::nanoseconds patience) noexcept {
-  auto holder = word.load();  // `entered` counts, so a newcomer is distinct.
-  if (holder == 0) return 0;
+/// Waits until the process that has entered has left, or removes it if it is dead.
+int wait_for_entered(Engine& engine, LongWord& entered,
+                     std::chrono::nanoseconds patience) noexcept {
+  std::uint64_t occupant = entered.load();  // It counts, so a newcomer is distinct.
+  if (occupant == 0) return 0;
   const Waited waited =
-      wait_for_change(engine, word, holder, static_cast<std::uint32_t>(holder), patience);
-  if (waited == Waited::dead) word.compare_exchange_strong(holder, 0);
+      wait_for_change(engine, entered, occupant, static_cast<std::uint32_t>(occupant), patience);
+  if (waited == Waited::dead) entered.compare_exchange_strong(occupant, 0);
   return waited == Waited::busy ? EBUSY : 0;
 }
 
-/// Datagrams come from many senders. Each holds the lock of the receive ring while it is inside.
+/// Datagrams come from many senders. Each holds the lock of the receive ring while it is inside. A
+/// dead one keeps it: the next sender takes it over, and gives back what the dead one had taken.
 int wait_for_occupants(Engine& engine, SharedReceives& receives,
                        std::chrono::nanoseconds patience) noexcept {
-  if (const int busy = wait_for_holder(engine, receives.entered, patience)) return busy;
-  return wait_for_holder(engine, receives.lock, patience);
+  if (const int busy = wait_for_entered(engine, receives.entered, patience)) return busy;
+  const std::uint32_t sender = receives.lock.load();
+  if (sender == 0) return 0;
+  const Waited waited = wait_for_change(engine, receives.lock, sender, sender, patience);
+  return waited == Waited::busy ? EBUSY : 0;
 }
 
 /// The requester that may announce a visit in `visiting`.
@@ -133,7 +129,7 @@ bool Visit::wait() noexcept {
     if (claim()) return true;
     if (backoff.rounds() % 1024 != 1023) continue;
     std::uint64_t occupant = entered.load();
-    if (occupant != 0 && !route_.engine->peers().is_alive(static_cast<std::uint32_t>(occupant)))
+    if (occupant != 0 && route_.engine->peers().is_dead(static_cast<std::uint32_t>(occupant)))
       entered.compare_exchange_strong(occupant, 0);  // A dead process does not leave.
   }
   return false;
@@ -145,10 +141,11 @@ void Visit::tell_established() noexcept {
   route_.engine->call_attention(*route_.peer);
 }
 
-int wait_until_left(Engine& engine, SharedQueuePair& queue_pair) noexcept {
+int wait_until_left(Engine& engine, SharedQueuePair& queue_pair,
+                    std::chrono::milliseconds patience) noexcept {
   if (!order_requesters(engine)) return EBUSY;
-  if (const int busy = wait_for_occupants(engine, queue_pair.receives, kPatience)) return busy;
-  return wait_for_visitor(engine, queue_pair, kPatience);
+  if (const int busy = wait_for_occupants(engine, queue_pair.receives, patience)) return busy;
+  return wait_for_visitor(engine, queue_pair, patience);
 }
 
 std::optional<std::uint32_t> touched_inside(Engine& engine,
@@ -173,10 +170,10 @@ int wait_for_requester(Engine& engine, SharedQueuePair& queue_pair, std::uint32_
   if (wait_for_occupants(engine, receives, kShort) != 0 &&
       // The requester stays long. If it copies other memory, there is no need to wait for it.
       !(order_occupant(engine, receives) && receives.touching.load() != key))
-    if (const int busy = wait_for_occupants(engine, receives, kPatience)) return busy;
+    if (const int busy = wait_for_occupants(engine, receives, kLeavePatience)) return busy;
   const Visitor visitor = visitor_of(engine, queue_pair);
   const std::uint64_t visit = visitor.visit();
-  return touched_by(visit) != key ? 0 : wait_for_visit(engine, visitor, visit, kPatience);
+  return touched_by(visit) != key ? 0 : wait_for_visit(engine, visitor, visit, kLeavePatience);
 }
 
 }  // namespace verbatim::engine

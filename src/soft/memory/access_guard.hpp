@@ -26,6 +26,7 @@
 /// waiting is not.
 #include <infiniband/verbs.h>
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 
@@ -41,7 +42,7 @@ struct Route {
   Engine* engine = nullptr;
   Peer* peer = nullptr;
   SharedQueuePair* target = nullptr;
-  const LongWord* changes = nullptr;  ///< The peer's counter; for ourselves the private one.
+  const LongWord* changes = nullptr;  ///< The peer's counter.
   LongWord* visiting = nullptr;       ///< Our own queue pair's.
   std::uint64_t last_entry = 0;       ///< {running count, our tag}
   std::uint32_t number = 0;           ///< The target's,
@@ -150,8 +151,12 @@ class Visit {
 /// some microseconds.
 [[nodiscard]] bool order_requesters(Engine& engine) noexcept;
 
+/// How long to wait for a requester that does not leave. A copy of a gigabyte takes a fraction of
+/// it.
+inline constexpr std::chrono::milliseconds kLeavePatience{2000};
 /// Waits until nobody is inside this queue pair. EBUSY: a requester does not leave.
-[[nodiscard]] int wait_until_left(Engine& engine, SharedQueuePair& queue_pair) noexcept;
+[[nodiscard]] int wait_until_left(Engine& engine, SharedQueuePair& queue_pair,
+                                  std::chrono::milliseconds patience = kLeavePatience) noexcept;
 /// The key that the requester inside touches (0: none), after wait_until_left() returned EBUSY: it
 /// touches nothing else before it checks whether it may. Empty: unknown.
 [[nodiscard]] std::optional<std::uint32_t> touched_inside(

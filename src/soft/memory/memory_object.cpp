@@ -52,11 +52,13 @@ MemoryObjects::All::iterator MemoryObjects::make(std::size_t bytes, bool huge) {
   const unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING | (huge ? MFD_HUGETLB : 0);
   const int fd = memfd_create("verbatim", flags);
   if (fd < 0) throw std::system_error{errno, std::generic_category()};
+  if (const int failure = set_file_size(fd, bytes)) {
+    errno = failure;
+    give_up(fd);
+  }
   struct stat info{};
   // Peers map only objects that nobody can shrink while they use them.
-  if (ftruncate(fd, static_cast<off_t>(bytes)) != 0 || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK) != 0 ||
-      fstat(fd, &info) != 0)
-    give_up(fd);
+  if (fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK) != 0 || fstat(fd, &info) != 0) give_up(fd);
   void* const address = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   if (address == MAP_FAILED) give_up(fd);
   try {

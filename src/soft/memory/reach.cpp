@@ -45,9 +45,10 @@ bool locate(Peer& owner, const RangeCheck& range, Location& location) noexcept {
 }
 
 bool locate_served(Engine& engine, std::uint32_t key, std::uint64_t address, std::uint64_t length,
-                   Location& location) noexcept {
+                   bool writes, Location& location) noexcept {
   const SharedRegion& region = engine.own().trusted_regions()[region_index(key)];
   if (key == 0 || region.key.load(std::memory_order_acquire) != key) return false;
+  if (writes && (region.access & IBV_ACCESS_LOCAL_WRITE) == 0) return false;
   const std::uint64_t offset = address - region.address;
   if (address < region.address || offset > region.length || length > region.length - offset)
     return false;

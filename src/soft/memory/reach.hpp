@@ -21,6 +21,12 @@ namespace verbatim::engine {
 
 class Engine;
 
+/// Whether two regions have memory in common. One that is gone has none.
+[[nodiscard]] inline bool overlap(const SharedRegion& one, const SharedRegion& other) noexcept {
+  return one.key.load(std::memory_order_acquire) != 0 &&
+         one.address < other.address + other.length && other.address < one.address + one.length;
+}
+
 /// What a request wants to do with a range.
 struct RangeCheck {
   std::uint32_t key;
@@ -69,7 +75,7 @@ struct RangeCheck {
 /// Our own memory, for a request that the helper serves: by its address here, and by its key as it
 /// was registered.
 [[nodiscard]] bool locate_served(Engine& engine, std::uint32_t key, std::uint64_t address,
-                                 std::uint64_t length, Location& location) noexcept;
+                                 std::uint64_t length, bool writes, Location& location) noexcept;
 
 /// Copies. `no`: the memory cannot be reached (its owner is gone, or it is unmapped).
 [[nodiscard]] Copied write_memory(Engine& engine, const Location& to, const std::byte* from,

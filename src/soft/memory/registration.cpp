@@ -11,6 +11,8 @@
 
 #include "soft/memory/access_guard.hpp"
 #include "soft/memory/memory_object.hpp"
+#include "soft/memory/reach.hpp"
+#include "soft/memory/region_spans.hpp"
 #include "soft/memory/relay.hpp"
 #include "soft/shared/changes.hpp"
 #include "soft/shared/engine.hpp"
@@ -71,6 +73,20 @@ void new_key(Engine& engine, Region& region) noexcept {
   tag = (tag + 1) & ((1u << kRegionTagBits) - 1);
   if (tag == 0) tag = 1;
   region.raw.lkey = region.raw.rkey = region_key(region.raw.handle, tag);
+  engine.segment().region_marks[region.raw.handle].store(0);  // No message is on its way to it yet.
+}
+
+/// Small messages may be on their way to the same memory through another region. Their senders mark
+/// that region first, and then look for others (responder/deliver.cpp). So one of us sees the
+/// other.
+void inherit_marks(Engine& engine, const Region& region) noexcept {
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  Word* const marks = engine.segment().region_marks;
+  const SharedRegion* const all = engine.own().trusted_regions();
+  // The private table first: a mark of a place that was never used may have no memory behind it.
+  for (std::uint32_t i = 0; i < engine.regions.end(); ++i)
+    if (overlap(all[i], *region.trusted))
+      marks[region.raw.handle].fetch_or(marks[i].load() & kRidingMarks);
 }
 
 /// Writes the region to the tables in which requesters look it up.
@@ -78,7 +94,6 @@ void publish(Engine& engine, Region& region, std::uint64_t base, unsigned access
   const ibv_mr& raw = region.raw;
   const auto address = reinterpret_cast<std::uintptr_t>(raw.addr);
   const auto [object, offset] = engine.objects().find(address, raw.length);
-  engine.segment().region_marks[raw.handle].store(0);  // No message is on its way to it yet.
   for (SharedRegion* const copy : {region.trusted, region.shared}) {
     copy->domain = reinterpret_cast<Domain*>(raw.pd)->id;
     copy->access = access;
@@ -89,6 +104,7 @@ void publish(Engine& engine, Region& region, std::uint64_t base, unsigned access
     copy->object_offset = offset;
     copy->key.store(raw.rkey, std::memory_order_release);
   }
+  if (engine.segment().regions_overlap.load() != 0) inherit_marks(engine, region);
 }
 
 /// Waits for the requesters that may touch the region. They are inside a queue pair of its domain,
@@ -112,6 +128,12 @@ int wait_for_requesters(Engine& engine, const Region& region, std::uint32_t key)
   return 0;
 }
 
+/// Afterwards no thread places a payload whose region's key it looked up before.
+void settle_all(Engine& engine) noexcept {
+  const std::shared_lock alive{engine.lifetime};
+  engine.settle();
+}
+
 /// Invalidates the key, and waits for the requesters that saw it: they are inside one of the
 /// domain's queue pairs. Small messages in our rings arrived while the memory was registered, so
 /// they are placed before our own copy of the key goes. If a requester does not leave, restores the
@@ -120,15 +142,18 @@ int revoke_key(Engine& engine, Region& region) noexcept {
   const std::uint32_t key = region.raw.rkey;
   region.shared->key.store(0);
   count_change(engine.segment());
-  wait_for_relay(engine);
   int busy = wait_for_requesters(engine, region, key);
-  if (busy == 0) {
-    const std::shared_lock alive{engine.lifetime};
-    engine.settle();
-  }
+  if (busy == 0) settle_all(engine);
   region.trusted->key.store(0);
   count_change(engine.segment());
-  if (busy == 0) busy = wait_for_requesters(engine, region, key);  // For our own threads.
+  // For our own threads, which looked at that copy: as responders and as requesters, for a peer
+  // that may have given up meanwhile, and to place what came after the first time.
+  if (busy == 0) busy = wait_for_requesters(engine, region, key);
+  if (busy == 0) {
+    wait_for_relay(engine);
+    settle_all(engine);
+  }
+  if (busy == 0) busy = engine.wait_for_own_requests(reinterpret_cast<Domain*>(region.raw.pd)->id);
   if (busy != 0) {
     region.trusted->key.store(key);
     region.shared->key.store(key);
@@ -144,6 +169,15 @@ int reserve_place(Engine& engine, std::uint32_t& index) noexcept {
   if (backed) return 0;
   engine.regions.remove(index);
   return errno_of(backed.error());
+}
+
+/// Remembers the range that the region covers.
+void note_span(Engine& engine, const Region& region) noexcept {
+  if (engine.spans().add(reinterpret_cast<std::uintptr_t>(region.raw.addr), region.raw.length))
+    engine.segment().regions_overlap.store(1);
+}
+void forget_span(Engine& engine, const Region& region) noexcept {
+  engine.spans().remove(reinterpret_cast<std::uintptr_t>(region.raw.addr));
 }
 
 /// Puts the region into that place, and gives it keys that were not in use before.
@@ -178,6 +212,7 @@ ibv_mr* register_memory(ibv_pd* raw_domain, void* address, std::size_t length, s
                  .lkey = 0,
                  .rkey = 0};
   move_in(engine, *region, index);
+  note_span(engine, *region);
   publish(engine, *region, base, access);
   engine.regions.show(index, region);
   reinterpret_cast<Domain*>(raw_domain)->users.fetch_add(1);
@@ -216,8 +251,10 @@ int reregister_memory(ibv_mr* raw, int flags, ibv_pd* new_domain, void* address,
   }
   std::uint64_t base = region.trusted->base;
   if (moves) {
+    forget_span(engine, region);
     raw->addr = address;
     raw->length = length;
+    note_span(engine, region);
     base = (rights & IBV_ACCESS_ZERO_BASED) != 0 ? 0 : reinterpret_cast<std::uintptr_t>(address);
     // A change of rights or domain alone keeps the keys. Drivers do the same, and programs rely on
     // it.
@@ -233,6 +270,7 @@ int deregister_memory(ibv_mr* raw) noexcept {
   auto* const region = reinterpret_cast<Region*>(raw);
   Engine& engine = *Context::of(raw->context).engine;
   if (const int busy = revoke_key(engine, *region)) return busy;
+  forget_span(engine, *region);
   engine.regions.remove(raw->handle);
   reinterpret_cast<Domain*>(raw->pd)->users.fetch_sub(1);
   delete region;

@@ -6,7 +6,7 @@
 /// that peers read. Threads: any; the program uses a region from one thread at a time. Locks:
 /// `segment`, `objects`, `serving`, then `domain` while it waits for requesters (two seconds at
 /// most), then `lifetime` (shared) and `completer` while payloads are placed; one after the other.
-/// Not hot.
+/// It waits for our own requests without a lock. Not hot.
 #include <infiniband/verbs.h>
 
 #include <cstddef>

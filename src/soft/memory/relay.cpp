@@ -39,8 +39,9 @@ bool is_under_way(RelayState state) noexcept {
 
 /// Waits until the box is neither asked nor busy, the time is over, or the owner is dead. Returns
 /// the last turn that it saw.
-Turn wait_for_answer(Engine& engine, Peer& owner, Clock::duration patience) noexcept {
-  LongWord& turn = owner.segment().relay.turn;
+Turn wait_for_answer(Engine& engine, Peer& owner, const RelayBox& box,
+                     Clock::duration patience) noexcept {
+  const LongWord& turn = box.turn;
   const auto end = Clock::now() + patience;
   for (Backoff backoff;; backoff.wait()) {
     const Turn seen{turn.load(std::memory_order_acquire)};
@@ -53,13 +54,13 @@ Turn wait_for_answer(Engine& engine, Peer& owner, Clock::duration patience) noex
 
 /// Takes back a request that is only asked, and waits for one that is busy. Afterwards the box is
 /// at rest, unless the owner did not finish in time.
-Turn bring_to_rest(Engine& engine, Peer& owner, Clock::duration patience) noexcept {
-  LongWord& turn = owner.segment().relay.turn;
+Turn bring_to_rest(Engine& engine, Peer& owner, RelayBox& box, Clock::duration patience) noexcept {
+  LongWord& turn = box.turn;
   std::uint64_t seen = turn.load(std::memory_order_acquire);
   if (Turn{seen}.state == RelayState::asked &&
       turn.compare_exchange_strong(seen, Turn{Turn{seen}.sequence, RelayState::idle}.word()))
     return Turn{Turn{seen}.sequence, RelayState::idle};
-  return wait_for_answer(engine, owner, patience);
+  return wait_for_answer(engine, owner, box, patience);
 }
 
 struct Piece {
@@ -92,18 +93,17 @@ void take_answer(const RelayBox& box, const Piece& piece) noexcept {
 }
 
 /// Exchanges one request and its answer. The caller holds the lock of the box.
-Copied exchange_piece(Engine& engine, Peer& owner, const Piece& piece) noexcept {
-  RelayBox& box = owner.segment().relay;
-  const Turn rest = bring_to_rest(engine, owner, kAnswerPatience);
+Copied exchange_piece(Engine& engine, Peer& owner, RelayBox& box, const Piece& piece) noexcept {
+  const Turn rest = bring_to_rest(engine, owner, box, kAnswerPatience);
   if (is_under_way(rest.state)) return owner.is_alive() ? Copied::not_now : Copied::no;
   write_request(box, piece);
   const Turn ours{rest.sequence + 1, RelayState::asked};
   box.turn.store(ours.word(), std::memory_order_release);
   owner.ring_doorbell();
-  Turn answer = wait_for_answer(engine, owner, kAnswerPatience);
+  Turn answer = wait_for_answer(engine, owner, box, kAnswerPatience);
   if (is_under_way(answer.state))
-    answer =
-        bring_to_rest(engine, owner, is_atomic(piece.work) ? kAtomicPatience : kAnswerPatience);
+    answer = bring_to_rest(engine, owner, box,
+                           is_atomic(piece.work) ? kAtomicPatience : kAnswerPatience);
   if (answer.sequence != ours.sequence) return Copied::no;  // Another process wrote here.
   switch (answer.state) {
     case RelayState::done: take_answer(box, piece); return Copied::yes;
@@ -118,15 +118,28 @@ Copied exchange_piece(Engine& engine, Peer& owner, const Piece& piece) noexcept 
   return Copied::no;
 }
 
+/// A box that is free, or whose user is dead; else the first: it becomes free soon, unless
+/// stopped processes have them all.
+RelayBox& choose_box(Engine& engine, Peer& owner) noexcept {
+  RelayBox* const boxes = owner.segment().relay;
+  for (std::uint32_t i = 0; i < kRelayBoxes; ++i) {
+    const std::uint32_t user = boxes[i].lock.load();
+    if (user == 0 || engine.peers().is_dead(user)) return boxes[i];
+  }
+  return boxes[0];
+}
+
+/// Takes a box for each piece, so that others have their turn while a long request runs.
 Copied exchange_all(Engine& engine, Peer& owner, Piece whole) noexcept {
-  RelayBox& box = owner.segment().relay;
-  const TaggedGuard guard{box.lock, engine.tag(), engine.peers(), LockRank::relay, kAnswerPatience};
-  if (!guard) return Copied::not_now;
   Copied result = Copied::yes;
   while (result == Copied::yes && whole.size > 0) {
+    RelayBox& box = choose_box(engine, owner);
+    const TaggedGuard guard{box.lock, engine.tag(), engine.peers(), LockRank::relay,
+                            kAnswerPatience};
+    if (!guard) return Copied::not_now;
     Piece piece = whole;
     piece.size = std::min(whole.size, sizeof box.data);
-    result = exchange_piece(engine, owner, piece);
+    result = exchange_piece(engine, owner, box, piece);
     whole.address += piece.size;
     whole.data += piece.size;
     whole.size -= piece.size;
@@ -145,7 +158,8 @@ RelayState serve(Engine& engine, RelayBox& box) noexcept {
   const std::lock_guard lock{engine.relay_lock};
   // A peer could ask for any address, so only registered memory is served.
   Location location;
-  if (!locate_served(engine, box.key, address, size, location)) return RelayState::failed;
+  if (!locate_served(engine, box.key, address, size, work != RelayWork::read, location))
+    return RelayState::failed;
   switch (work) {
     case RelayWork::write: copy_last_word_last(location.direct, box.data, size); break;
     case RelayWork::read: copy_bytes(box.data, location.direct, size); break;
@@ -162,6 +176,17 @@ RelayState serve(Engine& engine, RelayBox& box) noexcept {
     default: return RelayState::failed;
   }
   return RelayState::done;
+}
+
+void answer_box(Engine& engine, RelayBox& box) noexcept {
+  std::uint64_t asked = box.turn.load(std::memory_order_acquire);
+  const Turn turn{asked};
+  if (turn.state != RelayState::asked) return;
+  // Claims the request. From here on the requester cannot take it back or replace it.
+  if (!box.turn.compare_exchange_strong(asked, Turn{turn.sequence, RelayState::busy}.word()))
+    return;
+  const RelayState answer = serve(engine, box);
+  box.turn.store(Turn{turn.sequence, answer}.word(), std::memory_order_release);
 }
 
 }  // namespace
@@ -185,15 +210,7 @@ Copied relay_atomic(Engine& engine, const Location& at, const AtomicWork& work,
 }
 
 void answer_relay(Engine& engine) noexcept {
-  RelayBox& box = engine.segment().relay;
-  std::uint64_t asked = box.turn.load(std::memory_order_acquire);
-  const Turn turn{asked};
-  if (turn.state != RelayState::asked) return;
-  // Claims the request. From here on the requester cannot take it back or replace it.
-  if (!box.turn.compare_exchange_strong(asked, Turn{turn.sequence, RelayState::busy}.word()))
-    return;
-  const RelayState answer = serve(engine, box);
-  box.turn.store(Turn{turn.sequence, answer}.word(), std::memory_order_release);
+  for (RelayBox& box : engine.segment().relay) answer_box(engine, box);
 }
 
 void wait_for_relay(Engine& engine) noexcept { const std::lock_guard lock{engine.relay_lock}; }

@@ -4,20 +4,21 @@
 ///
 /// Slow (a thread wakes for each piece), but it works in every container.
 ///
-/// A requester locks the owner's box, writes its request and asks. The owner claims the request,
+/// A requester locks a box of the owner, writes its request and asks. The owner claims the request,
 /// does it and answers. Each request has a number, which its answer repeats. A requester that gives
 /// up takes the request back; this fails only if the owner has claimed it. Then the requester waits
 /// for the answer, because a claimed request may be done. If a requester was killed, the next one
-/// brings the box to rest in the same way. If the owner does not answer in time, it is `not_now`:
-/// it may be stopped, and the ack timers say how long to tolerate that.
+/// brings the box to rest in the same way. A stopped requester keeps its box, and others use
+/// another one. If the owner does not answer in time, it is `not_now`: it may be stopped, and the
+/// ack timers say how long to tolerate that.
 ///
 /// Threads: a requester is any thread that runs a request, under its queue pair's lock. The helper
 /// answers, or a thread that waits for an answer itself (two processes may ask each other). Locks:
-/// the box's lock (tagged; held for one request of any length), taken with a bound. The answering
+/// the box's lock (tagged; held for one piece of a request), taken with a bound. The answering
 /// side holds `serving` from the check of the key to the end of the work, and inside it the owner's
 /// `atomics` with a bound. A thread that revokes a key takes `serving` once. Not hot.
 ///
-/// Owns nothing: the box is in the owner's segment.
+/// Owns nothing: the boxes are in the owner's segment.
 #include <cstddef>
 #include <cstdint>
 

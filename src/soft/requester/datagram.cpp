@@ -23,9 +23,8 @@ ibv_grh header_of(const QueuePair& from, const ibv_ah_attr& to, std::uint64_t pa
 
 bool takes(const SharedQueuePair& target, std::uint32_t number, std::uint32_t device,
            std::uint32_t key) noexcept {
-  const std::uint32_t state = target.state.load();
-  return (state == IBV_QPS_RTR || state == IBV_QPS_RTS) && target.number == number &&
-         target.type == IBV_QPT_UD && target.device == device && target.queue_key == key;
+  return Visit::is_open(target) && target.number == number && target.type == IBV_QPT_UD &&
+         target.device == device && target.queue_key == key;
 }
 
 }  // namespace
@@ -48,9 +47,12 @@ Outcome datagram(QueuePair& from, const ibv_send_wr& request) noexcept {
   target->receives.touching.store(0);
   const ibv_grh header = header_of(from, address, pieces.total);
   Delivery fresh;
+  const Destination to{*peer, *target, fresh, &header};
+  if (guard.taken_over()) give_back_of_dead(from.sender(), to);
   // A datagram that cannot be delivered is lost. Only errors that are found before it leaves are
   // reported.
-  static_cast<void>(deliver(from.sender(), {*peer, *target, fresh, &header}, request, pieces));
+  static_cast<void>(deliver(from.sender(), to, request, pieces));
+  give_back(from.sender(), to);
   return sent;
 }
 

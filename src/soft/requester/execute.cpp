@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #include "soft/requester/execute.hpp"
 
+#include "soft/requester/collect.hpp"
 #include "soft/requester/fast_path.hpp"
+#include "soft/requester/route.hpp"
 #include "soft/shared/engine.hpp"
 
 namespace verbatim::engine {
@@ -20,11 +22,21 @@ Outcome run(QueuePair& from, const ibv_send_wr& request, Visit& visit) noexcept 
   }
 }
 
+/// There is no such queue pair. A reliable connection waits until its retries are over. What an
+/// unreliable one sends is lost; only the sender's mistakes are reported.
+[[gnu::cold]] Outcome run_without_target(QueuePair& from, const ibv_send_wr& request) noexcept {
+  if (from.raw.qp_type == IBV_QPT_RC) return not_ready();
+  Pieces pieces;
+  if (const auto status = collect(from, request, 0, pieces)) return done(status);
+  return done(IBV_WC_SUCCESS, static_cast<std::uint32_t>(pieces.total));
+}
+
 }  // namespace
 
 Outcome execute(QueuePair& from, const ibv_send_wr& request, Visit& visit) noexcept {
   if (from.raw.qp_type == IBV_QPT_UD) return datagram(from, request);
-  if (from.route.target == nullptr) return not_ready();
+  if (from.route.target == nullptr && !aim(from)) [[unlikely]]
+    return run_without_target(from, request);
   Outcome outcome = run(from, request, visit);
   // Checks the peer before a success is reported, or a failure is explained.
   const bool told = is_told(from, request) || outcome.verdict != Verdict::done ||

@@ -34,14 +34,21 @@ constexpr unsigned allowed_opcodes(ibv_qp_type type) noexcept {
   return type == IBV_QPT_UD ? kSends : kSends | kWrites;
 }
 
-[[gnu::cold]] int check_inline(const QueuePair& queue_pair, const ibv_send_wr& request) noexcept {
+// Inline, like the next: post_list() is as fast as if it were their only caller.
+[[gnu::cold, gnu::always_inline]] inline int check_inline(const QueuePair& queue_pair,
+                                                          const ibv_send_wr& request) noexcept {
   if ((bit(request.opcode) & kReads) != 0) return EINVAL;
   std::uint64_t bytes = 0;
   for (int i = 0; i < request.num_sge; ++i) bytes += request.sg_list[i].length;
   return bytes > queue_pair.limits.max_inline_data ? EINVAL : 0;
 }
 
-int check_request(const QueuePair& queue_pair, const ibv_send_wr& request) noexcept {
+/// What a request must meet, apart from room. Returns an errno, or 0.
+[[gnu::always_inline]] inline int check_request(QueuePair& queue_pair,
+                                                const ibv_send_wr& request) noexcept {
+  const ibv_qp_state state = queue_pair.state();
+  if (state < IBV_QPS_RTS) return EINVAL;
+  if (queue_pair.context->removed.load(std::memory_order_relaxed)) return EIO;
   // As an unsigned number, a negative count is too large.
   if (static_cast<std::uint32_t>(request.num_sge) > queue_pair.limits.max_send_sge) return EINVAL;
   const unsigned opcode = request.opcode <= IBV_WR_ATOMIC_FETCH_AND_ADD ? bit(request.opcode) : 0;
@@ -51,12 +58,11 @@ int check_request(const QueuePair& queue_pair, const ibv_send_wr& request) noexc
   return (request.send_flags & IBV_SEND_INLINE) != 0 ? check_inline(queue_pair, request) : 0;
 }
 
-/// Runs or queues one request. Returns true if the request broke the queue pair. The caller holds
-/// the lock.
+/// Runs or queues one request. Returns true if the request failed. The caller holds the lock.
 bool start(QueuePair& queue_pair, const ibv_send_wr& request, std::uint32_t number,
            Visit& visit) noexcept {
   if (is_unusual()) [[unlikely]] {
-    if (queue_pair.state() != IBV_QPS_ERR) return start_scripted(queue_pair, request, number);
+    if (!queue_pair.flushes_sends()) return start_scripted(queue_pair, request, number);
   } else if (queue_pair.state() == IBV_QPS_RTS && !queue_pair.has_waiting()) [[likely]] {
     const Outcome outcome = execute(queue_pair, request, visit);
     if (outcome.verdict != Verdict::done || outcome.byte_count > kLongCopy) visit.leave();
@@ -66,7 +72,8 @@ bool start(QueuePair& queue_pair, const ibv_send_wr& request, std::uint32_t numb
     complete(queue_pair, request, number, outcome.status, outcome.byte_count);
     return outcome.status != IBV_WC_SUCCESS;
   }
-  if (queue_pair.state() == IBV_QPS_ERR) {
+  if (queue_pair.flushes_sends()) {
+    flush_waiting(queue_pair);  // They are older. The thread that flushes may come later.
     complete(queue_pair, request, number, IBV_WC_WR_FLUSH_ERR, 0);
     return false;
   }
@@ -77,16 +84,11 @@ bool start(QueuePair& queue_pair, const ibv_send_wr& request, std::uint32_t numb
 /// Checks one request and starts it. Returns an errno, or 0. The request may break the queue pair.
 int post_one(QueuePair& queue_pair, const ibv_send_wr& request, Visit& visit,
              bool& broken) noexcept {
-  const ibv_qp_state state = queue_pair.state();
-  if (state != IBV_QPS_RTS && state != IBV_QPS_ERR && state != IBV_QPS_SQD) return EINVAL;
-  if (queue_pair.context->removed.load(std::memory_order_relaxed)) return EIO;
   if (const int wrong = check_request(queue_pair, request)) return wrong;
   if (is_full(queue_pair)) return ENOMEM;
   // The new state flushes the requests behind a broken one.
   if (start(queue_pair, request, queue_pair.posted++, visit)) [[unlikely]] {
-    broken = true;
-    queue_pair.set_state(IBV_QPS_ERR);
-    queue_pair.broken.store(true);
+    broken |= stop_sending(queue_pair);
   }
   return 0;
 }
@@ -136,7 +138,7 @@ enum class Held : std::uint8_t { as_owner, as_any };
     queue_pair.known.forget();
     return post_list(queue_pair, requests, rejected);
   }
-  const bool pushed = try_push_own(*queue_pair.send_queue, [&](OwnCompletion& own) {
+  const bool pushed = try_push_own(*queue_pair.send_completions, [&](OwnCompletion& own) {
     fill_send(own, queue_pair, requests->wr_id, queue_pair.posted - 1,
               kCompletedOpcode[requests->opcode], kWordBytes);
   });
@@ -190,6 +192,18 @@ template <Held held>
   return post_first<Held::as_any>(queue_pair, requests, rejected);
 }
 
+/// Checks every request of a list, and that there is room for all. Returns an errno, or 0. The
+/// caller holds the lock.
+int check_list(QueuePair& queue_pair, const ibv_send_wr* requests) noexcept {
+  std::uint32_t count = 0;
+  for (; requests != nullptr; requests = requests->next, ++count)
+    if (const int wrong = check_request(queue_pair, *requests)) return wrong;
+  if (queue_pair.full_at - queue_pair.posted >= count) return 0;
+  queue_pair.full_at =
+      queue_pair.retired.load(std::memory_order_acquire) + queue_pair.limits.max_send_wr;
+  return queue_pair.full_at - queue_pair.posted >= count ? 0 : ENOMEM;
+}
+
 }  // namespace
 
 int post_send(ibv_qp* raw, ibv_send_wr* requests, ibv_send_wr** rejected) noexcept {
@@ -199,6 +213,19 @@ int post_send(ibv_qp* raw, ibv_send_wr* requests, ibv_send_wr** rejected) noexce
   if (!queue_pair.lock.try_lock_as_owner()) [[unlikely]]
     return lock_and_post(queue_pair, requests, rejected);
   return post_first<Held::as_owner>(queue_pair, requests, rejected);
+}
+
+int post_all_or_none(ibv_qp* raw, ibv_send_wr* requests) noexcept {
+  QueuePair& queue_pair = QueuePair::of(raw);
+  queue_pair.lock.lock_and_own();
+  if (const int wrong = check_list(queue_pair, requests)) {
+    queue_pair.lock.unlock();
+    return wrong;
+  }
+  // Nobody else changes the state or takes places meanwhile. A request that fails when it runs
+  // flushes the rest, and is no failure here.
+  ibv_send_wr* rejected = nullptr;
+  return post_list(queue_pair, requests, &rejected);
 }
 
 }  // namespace verbatim::engine

@@ -4,7 +4,7 @@
 ///
 /// Owns its ring of receives, the waiting requests, and a reference to the peer that it is aimed
 /// at. `lock` (rank `queue_pair`) guards the send side and is held while requests run;
-/// `receive_lock` (`receives`) guards the receive side; `build_lock` (`builder`) guards what
+/// `receive_lock` (`receives`) guards the receive side; `build_lock` guards what
 /// ibv_wr_* builds. Any thread of the program comes here, and the helper for waiting requests. Hot.
 #include <infiniband/verbs.h>
 
@@ -56,8 +56,8 @@ struct QueuePair {
   ibv_qp_attr attributes{};
   ibv_qp_cap limits{};
   unsigned signal_all = 0;  // IBV_SEND_SIGNALED for a queue pair that signals all its requests.
-  CompletionQueue* send_queue;
-  CompletionQueue* receive_queue;
+  CompletionQueue* send_completions;
+  CompletionQueue* receive_completions;
   SharedReceiveQueue* shared_receives = nullptr;
   ReceiveLock receive_lock;
   ReceiveRing receives;
@@ -87,6 +87,7 @@ struct QueuePair {
   QueuePair* next_waiting = nullptr;  // which continues here.
   CompletionQueue* ghost_queue = nullptr;  // Set when it has ended: see control/ghosts.hpp.
   std::atomic<bool> broken{false};         // A request failed: its owner's thread flushes the rest.
+  std::atomic<bool> is_flushed{false};     // In the error state, and nobody fills receives.
   bool tell_drained = false;  // SQD: an event is due when everything up to here is done,
   std::uint32_t drain_until = 0;
   std::atomic<bool> drained{false};  // and this is the cry for it.
@@ -110,6 +111,15 @@ struct QueuePair {
   void set_state(ibv_qp_state state) noexcept {
     known.forget();
     std::atomic_ref{raw.state}.store(state, std::memory_order_relaxed);
+  }
+  /// It runs no more requests; the thread that answers calls for attention flushes them.
+  void break_later() noexcept {
+    set_state(IBV_QPS_ERR);
+    broken.store(true);
+  }
+  /// Whether requests are not executed any more, but flushed.
+  [[nodiscard]] bool flushes_sends() noexcept {
+    return state() == IBV_QPS_ERR || state() == IBV_QPS_SQE;
   }
   [[nodiscard]] bool has_waiting() const noexcept { return waiting_head != waiting_tail; }
   /// Whether the oldest waiting request may run. A queue that is being drained finishes what it

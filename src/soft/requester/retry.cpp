@@ -123,7 +123,7 @@ bool start_scripted(QueuePair& queue_pair, const ibv_send_wr& request,
     queue_pair.context->cries.fetch_or(cry_port_down);
     queue_pair.engine->call_own_attention();
   }
-  if (script.overrun) overrun_queue(*queue_pair.send_queue);
+  if (script.overrun) overrun_queue(*queue_pair.send_completions);
   if (script.remove_device) {
     queue_pair.context->removed.store(true);
     own_changes.fetch_add(1);
@@ -179,21 +179,34 @@ std::uint64_t retry(QueuePair& queue_pair) noexcept {
     ++queue_pair.waiting_head;
     complete(queue_pair, waiting.request, waiting.number, status, outcome.byte_count);
     if (status == IBV_WC_SUCCESS) continue;
-    queue_pair.set_state(IBV_QPS_ERR);
-    queue_pair.broken.store(true);
+    stop_sending(queue_pair);
   }
   tell_if_drained(queue_pair);
   return 0;
 }
 
-void flush_sends(QueuePair& queue_pair) noexcept {
-  const std::lock_guard lock{queue_pair.lock};
+bool stop_sending(QueuePair& queue_pair) noexcept {
+  if (queue_pair.raw.qp_type == IBV_QPT_RC) {
+    queue_pair.break_later();
+    return true;
+  }
+  queue_pair.set_state(IBV_QPS_SQE);
+  flush_waiting(queue_pair);
+  return false;
+}
+
+void flush_waiting(QueuePair& queue_pair) noexcept {
   while (queue_pair.has_waiting()) {
     const Waiting& waiting =
         queue_pair.waiting[queue_pair.waiting_head++ & (queue_pair.waiting_capacity - 1)];
     // A flushed request always completes, signaled or not.
     complete(queue_pair, waiting.request, waiting.number, IBV_WC_WR_FLUSH_ERR, 0);
   }
+}
+
+void flush_sends(QueuePair& queue_pair) noexcept {
+  const std::lock_guard lock{queue_pair.lock};
+  flush_waiting(queue_pair);
 }
 
 }  // namespace verbatim::engine

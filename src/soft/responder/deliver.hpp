@@ -4,8 +4,7 @@
 ///
 /// The requester runs this on the responder's behalf, in the posting thread, from inside the
 /// responder's queue pair (access_guard.hpp); for datagrams, under `datagrams`. Takes
-/// `receive_ring` (shared receive queues) and `completions`, one after the other. Owns nothing:
-/// what a sender has found out belongs to its queue pair. Hot.
+/// `completions`. Owns nothing: what a sender has found out belongs to its queue pair. Hot.
 #include <infiniband/verbs.h>
 
 #include <cstdint>
@@ -25,14 +24,6 @@ struct Sender {
   std::uint32_t number;  ///< Of its queue pair.
   std::uint32_t lid;     ///< Of its port; 0 on Ethernet.
   bool is_reliable;      ///< An error at the responder breaks both sides.
-};
-
-/// A receive that a requester took. A copy, because the slot may be reused after that.
-struct TakenReceive {
-  std::uint32_t number = 0;
-  std::uint32_t length = 0;
-  std::uint32_t count = 0;
-  SharedElement elements[kMaxElements];
 };
 
 /// What a sender has found out about a responder's queue pair. The responder's counter of changes
@@ -84,6 +75,13 @@ struct Destination {
 /// Delivers a message into the next receive.
 [[nodiscard]] Outcome deliver(const Sender& from, const Destination& to, const ibv_send_wr& request,
                               const Pieces& pieces) noexcept;
+
+/// For a message that is not tried again: offers the receive of a shared queue again that it took
+/// and did not use.
+void give_back(const Sender& from, const Destination& to) noexcept;
+/// The same for an earlier sender of datagrams that died inside: whatever it had taken. The caller
+/// has taken its lock over, so nobody else takes receives for this queue pair.
+void give_back_of_dead(const Sender& from, const Destination& to) noexcept;
 
 /// A write with immediate takes a receive, but not its memory. Call claim_receive() first: without
 /// a receive nothing may be written yet, because the retry would write twice. Then call announce().

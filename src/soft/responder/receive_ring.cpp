@@ -14,6 +14,12 @@
 namespace verbatim::engine {
 namespace {
 
+/// Writes what a late requester may read at the same time: it finds out that the slot has changed.
+template <class T>
+void store(T& shared, T value) noexcept {
+  std::atomic_ref{shared}.store(value, std::memory_order_relaxed);
+}
+
 /// Whether the next number's place is free. Several queue pairs return the receives of a shared
 /// queue, and not in order. Without skipping the places that are still in use, the queue would be
 /// full while it has room.
@@ -25,19 +31,22 @@ bool find_place(ReceiveRing& ring) noexcept {
     if (!ring.own_at(ring.posted).in_use.load(std::memory_order_acquire)) return true;
     // The sender of that receive may still be writing, but it no longer looks at the slot.
     ReceiveSlot& slot = ring.slot(ring.posted);
-    slot.count = kSkipped;
-    ++ring.posted;
-    ++ring.skipped;
-    ring.last_skipped = ring.posted;
-    slot.sequence.store(ring.posted, std::memory_order_release);
+    store(slot.count, kSkipped);
+    store(slot.length, ++ring.skipped);
+    // Keeps the name of that sender; it may give the receive back at this moment.
+    std::uint64_t state = slot.state.load(std::memory_order_relaxed);
+    while (!slot.state.compare_exchange_weak(state, slot_state(ring.posted, taker_of(state)),
+                                             std::memory_order_release)) {
+    }
+    ring.last_skipped = ++ring.posted;
   }
 }
 
 /// Puts one request into the ring. Writes the owner's copy first and the shared copy last, because
 /// the shared copy publishes the receive.
 int post_one(ReceiveRing& ring, const ibv_recv_wr& request) noexcept {
-  if (request.num_sge < 0 || static_cast<std::uint32_t>(request.num_sge) > ring.max_elements)
-    return EINVAL;
+  // As an unsigned number, a negative count is too large.
+  if (static_cast<std::uint32_t>(request.num_sge) > ring.max_elements) return EINVAL;
   const std::uint32_t outstanding =
       ring.posted - ring.skipped - ring.returned.load(std::memory_order_acquire);
   if (outstanding >= ring.depth) return ENOMEM;
@@ -56,17 +65,18 @@ int post_one(ReceiveRing& ring, const ibv_recv_wr& request) noexcept {
   std::uint64_t length = 0;
   for (std::uint32_t i = 0; i < own.count; ++i) {
     own.elements[i] = request.sg_list[i];
-    elements[i] = {own.elements[i].addr, own.elements[i].length, own.elements[i].lkey};
+    store(elements[i].address, own.elements[i].addr);
+    store(elements[i].length, own.elements[i].length);
+    store(elements[i].key, own.elements[i].lkey);
     length += own.elements[i].length;
   }
   own.length = static_cast<std::uint32_t>(std::min<std::uint64_t>(length, UINT32_MAX));
   own.in_use.store(true, std::memory_order_release);
-  slot.count = own.count;
-  slot.length = own.length;
-  slot.taker.store(0, std::memory_order_relaxed);
+  store(slot.count, own.count);
+  store(slot.length, own.length);
   ring.posted = number + 1;
-  slot.sequence.store(number + 1, std::memory_order_release);
-  ring.shared->posted.store(number + 1, std::memory_order_relaxed);
+  slot.state.store(slot_state(number, 0), std::memory_order_release);
+  ring.shared->posted.store(number + 1 - ring.skipped, std::memory_order_relaxed);
   return 0;
 }
 
@@ -79,13 +89,13 @@ void wake_starved(Engine& engine, SharedReceives& shared) noexcept {
   if (const auto peer = engine.peers().find(slot_of_tag(tag))) peer->ring_doorbell();
 }
 
-/// Calls `use` for each posted receive, in the order in which they were posted.
+/// Calls `use` for each posted receive, in the order in which they were posted. One that was taken
+/// long ago, and whose place was skipped since, comes in the order of its place.
 template <class Use>
 void for_each_posted(const ReceiveRing& ring, const Use& use) noexcept {
-  for (std::uint32_t number = ring.posted - ring.capacity; number != ring.posted; ++number) {
-    OwnReceive& receive = ring.own_at(number);
-    if (receive.in_use && receive.number == number) use(receive);
-  }
+  const std::uint32_t end = ring.posted;  // `use` may post.
+  for (std::uint32_t number = end - ring.capacity; number != end; ++number)
+    if (OwnReceive& receive = ring.own_at(number); receive.in_use) use(receive);
 }
 
 }  // namespace
@@ -126,9 +136,11 @@ int make_ring(Engine& engine, SharedReceives& shared, ReceiveRing& ring, std::ui
   shared.starved.store(0);
   shared.limit.store(0);
   shared.limit_reached.store(0);
+  shared.given_back.store(0);
   shared.posted.store(0);
   shared.lock.store(0);
   shared.taken.store(0);
+  shared.passed.store(0);
   return 0;
 }
 
@@ -167,12 +179,14 @@ void clear_receives(ReceiveLock& mutex, ReceiveRing& ring) noexcept {
   ring.shared->taken.store(ring.posted);
 }
 
-void offer_again(ReceiveLock& mutex, ReceiveRing& ring, std::uint32_t queue_pair) noexcept {
+void offer_again(ReceiveLock& mutex, ReceiveRing& ring, std::uint32_t taker,
+                 CompletionQueue* polled) noexcept {
   const std::lock_guard lock{mutex};
-  const std::uint32_t taken = ring.shared->taken.load(std::memory_order_acquire);
   for_each_posted(ring, [&](OwnReceive& receive) {
-    const bool is_taken = static_cast<std::int32_t>(taken - receive.number) > 0;
-    if (!is_taken || ring.slot(receive.number).taker.load() != queue_pair + 1) return;
+    if (taker_of(ring.slot(receive.number).state.load()) != taker) return;
+    // Whoever took it may have died before moving on.
+    std::uint32_t number = receive.number;
+    ring.shared->taken.compare_exchange_strong(number, number + 1);
     // Posted under a new number, because senders have passed the old one.
     ibv_sge elements[kMaxElements];
     std::copy_n(receive.elements, receive.count, elements);
@@ -181,7 +195,12 @@ void offer_again(ReceiveLock& mutex, ReceiveRing& ring, std::uint32_t queue_pair
                         .sg_list = elements,
                         .num_sge = static_cast<int>(receive.count)};
     receive.in_use = false;
-    ring.returned.fetch_add(1);
+    if (polled != nullptr) {
+      const std::lock_guard polling{polled->lock};
+      retire_receive(ring);
+    } else {
+      retire_receive(ring);
+    }
     static_cast<void>(post_one(ring, request));  // One was just returned, so there is room.
   });
 }
@@ -219,20 +238,96 @@ bool look_at(Segment& segment, SharedQueuePair& queue_pair, RingView& view) noex
   return true;
 }
 
-Found find_receive(const RingView& view, std::uint32_t& number) noexcept {
-  SharedReceives& receives = *view.receives;
-  number = receives.taken.load(std::memory_order_relaxed);
-  for (std::uint32_t skipped = 0;; ++skipped) {
+void copy_receive(const RingView& view, std::uint32_t number, TakenReceive& taken) noexcept {
+  const ReceiveSlot& slot = view.slot(number);
+  taken.number = number;
+  taken.length = once(slot.length);
+  taken.count = std::min(once(slot.count), view.max_elements);  // Peers can change it.
+  const SharedElement* const elements = elements_of(slot);
+  for (std::uint32_t i = 0; i < taken.count; ++i)
+    taken.elements[i] = {once(elements[i].address), once(elements[i].length),
+                         once(elements[i].key)};
+}
+
+namespace {
+
+/// Like find_receive(), where numbers were skipped.
+[[gnu::cold]] Found find_behind_skipped(const RingView& view, TakenReceive& taken) noexcept {
+  std::uint32_t number = view.receives->taken.load(std::memory_order_relaxed);
+  for (std::uint32_t i = 0; i <= view.mask; ++i) {
     const ReceiveSlot& next = view.slot(number);
-    if (next.sequence.load(std::memory_order_acquire) != number + 1) return Found::none;
-    if (next.count <= view.max_elements) [[likely]]
-      break;
-    if (next.count != kSkipped || skipped > view.mask) return Found::broken;
-    receives.taken.store(++number, std::memory_order_relaxed);
+    if (!is_posted(next.state.load(std::memory_order_acquire), number)) return Found::none;
+    const std::uint32_t count = once(next.count);
+    if (count <= view.max_elements) {
+      copy_receive(view, number, taken);
+      return Found::yes;
+    }
+    if (count != kSkipped) return Found::broken;
+    view.receives->taken.store(++number, std::memory_order_relaxed);
   }
+  return Found::broken;
+}
+
+}  // namespace
+
+Found find_receive(const RingView& view, TakenReceive& taken) noexcept {
+  const std::uint32_t number = view.receives->taken.load(std::memory_order_relaxed);
+  const ReceiveSlot& next = view.slot(number);
+  if (!is_posted(next.state.load(std::memory_order_acquire), number)) return Found::none;
+  if (once(next.count) > view.max_elements) [[unlikely]]
+    return find_behind_skipped(view, taken);
+  copy_receive(view, number, taken);
   // A later message needs this later slot, which was posted long ago. Fetch it now.
   __builtin_prefetch(&view.slot(number + kAhead));
   return Found::yes;
+}
+
+Found take_shared_receive(const RingView& view, std::uint32_t taker, TakenReceive& taken) noexcept {
+  SharedReceives& receives = *view.receives;
+  const auto move_on = [&receives](std::uint32_t number) {
+    receives.taken.compare_exchange_strong(number, number + 1);
+  };
+  // Each round moves on, or another requester has. A hostile owner could make it endless.
+  const std::uint64_t most = 4 * (std::uint64_t{view.mask} + 1) + 1000;
+  for (std::uint64_t round = 0; round < most; ++round) {
+    const std::uint32_t number = receives.taken.load();
+    ReceiveSlot& slot = view.slot(number);
+    std::uint64_t state = slot.state.load(std::memory_order_acquire);
+    if (!is_posted(state, number)) {
+      if (receives.taken.load() == number) return Found::none;
+      continue;
+    }
+    const std::uint32_t count = once(slot.count);
+    if (count == kSkipped) {
+      const std::uint32_t passed = once(slot.length);
+      move_on(number);
+      // Another requester may be further on already.
+      std::uint32_t known = receives.passed.load(std::memory_order_relaxed);
+      while (static_cast<std::int32_t>(passed - known) > 0 &&
+             !receives.passed.compare_exchange_weak(known, passed)) {
+      }
+      continue;
+    }
+    if (taker_of(state) != 0) {  // By somebody who was stopped or killed before moving on.
+      move_on(number);
+      continue;
+    }
+    if (count > view.max_elements) return Found::broken;
+    copy_receive(view, number, taken);
+    if (!slot.state.compare_exchange_strong(state, slot_state(number, taker))) continue;
+    move_on(number);
+    __builtin_prefetch(&view.slot(number + kAhead));
+    return Found::yes;
+  }
+  return Found::broken;
+}
+
+void offer_back(ReceiveSlot& slot, std::uint32_t taker) noexcept {
+  std::uint64_t state = slot.state.load();
+  while (taker_of(state) == taker &&
+         !slot.state.compare_exchange_weak(
+             state, std::uint64_t{kGivenBack} << 32 | static_cast<std::uint32_t>(state))) {
+  }
 }
 
 }  // namespace verbatim::engine

@@ -4,9 +4,9 @@
 ///
 /// Owns the shared receive queues, as their process keeps them. Threads: those of the owner that
 /// post or flush, and requesters of any process. The owner posts under the rank `receives`. The one
-/// requester inside takes from a queue pair's own ring; from a shared ring requesters take under
-/// its lock in shared memory (rank `receive_ring`), which is held only while a receive changes
-/// hands. Posting and taking are hot.
+/// requester inside takes from a queue pair's own ring. From a shared ring any number take at the
+/// same time, without a lock: a lock whose holder is stopped would stop the others. Posting and
+/// taking are hot.
 #include <infiniband/verbs.h>
 
 #include <cstdint>
@@ -46,9 +46,11 @@ int post_receives(Engine& engine, ReceiveLock& lock, ReceiveRing& ring, ibv_recv
 void flush_receives(Engine& engine, ReceiveLock& lock, const ReceiveSide& side) noexcept;
 /// Forgets all receives: for RESET.
 void clear_receives(ReceiveLock& lock, ReceiveRing& ring) noexcept;
-/// Makes receives of a shared queue available again that were taken for a queue pair (its index)
-/// and never completed, because the requester died.
-void offer_again(ReceiveLock& lock, ReceiveRing& ring, std::uint32_t queue_pair) noexcept;
+/// Makes receives available again that were taken and never completed; call settle() first.
+/// `taker`: index + 1 of the queue pair that they were taken for, if the requester died; or
+/// kGivenBack. `polled`: the completion queue of a ring that is not shared.
+void offer_again(ReceiveLock& lock, ReceiveRing& ring, std::uint32_t taker,
+                 CompletionQueue* polled = nullptr) noexcept;
 /// Whether a receive that is still posted uses memory with this key.
 [[nodiscard]] bool uses_key(ReceiveLock& lock, const ReceiveRing& ring, std::uint32_t key) noexcept;
 
@@ -77,8 +79,24 @@ struct RingView {
 /// to come from the other core as two messages.
 inline constexpr std::uint32_t kAhead = 4;
 
+/// A receive that a requester took. A copy, because the slot may be reused after that.
+struct TakenReceive {
+  std::uint32_t number = 0;
+  std::uint32_t length = 0;
+  std::uint32_t count = 0;
+  SharedElement elements[kMaxElements];
+};
+/// Copies what a slot says now.
+void copy_receive(const RingView& view, std::uint32_t number, TakenReceive& taken) noexcept;
+
 enum class Found : std::uint8_t { yes, none, broken };
-/// The next receive of the ring and its number. The caller has the right to take from it.
-[[nodiscard]] Found find_receive(const RingView& view, std::uint32_t& number) noexcept;
+/// The next receive of a queue pair's own ring. The caller is the only one who takes from it, and
+/// moves `taken` on when the receive is used.
+[[nodiscard]] Found find_receive(const RingView& view, TakenReceive& taken) noexcept;
+/// Takes the next receive of a shared ring. `taker`: see slot_state().
+[[nodiscard]] Found take_shared_receive(const RingView& view, std::uint32_t taker,
+                                        TakenReceive& taken) noexcept;
+/// If the receive was taken by `taker`, marks it as given back.
+void offer_back(ReceiveSlot& slot, std::uint32_t taker) noexcept;
 
 }  // namespace verbatim::engine

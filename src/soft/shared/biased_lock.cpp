@@ -15,16 +15,16 @@ bool can_order() noexcept {
       [] { return VERBATIM_TSAN == 0 && membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED); });
 }
 
+}  // namespace
+
 /// Executes a full fence in all threads of this process.
-void order_threads() noexcept {
+void BiasedLock::order_threads() noexcept {
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED)) return;
   // A forked child has to register again.
   membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
   membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
 }
-
-}  // namespace
 
 /// Ends the ownership of the lock. The former owner has either stored `inside_`, or will see that
 /// it is no longer the owner. The caller holds `shared_`.

@@ -51,6 +51,14 @@ class BiasedLock {
   /// Makes unlock() release what try_lock_as_owner() took.
   void keep() noexcept { by_owner_ = true; }
 
+  /// After this, a thread that is not inside (is_held()) finds all that this thread has written
+  /// before, when it comes in. It serves all locks of the process.
+  static void order_threads() noexcept;
+  /// Whether a thread is inside. Takes the lock away from nobody.
+  [[nodiscard]] bool is_held() const noexcept {
+    return inside_.load(std::memory_order_acquire) || shared_.is_held();
+  }
+
  private:
   [[nodiscard]] bool is_left(bool wait) const noexcept;
   void take_away() noexcept;

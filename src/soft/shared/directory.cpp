@@ -8,6 +8,8 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
+#include <system_error>
 
 #include "base/environment.hpp"
 #include "soft/shared/layout.hpp"
@@ -38,6 +40,12 @@ flock lock_of(Byte byte) noexcept {
   lock.l_start = byte;
   lock.l_len = 1;
   return lock;
+}
+
+/// The identity of a directory, mixed so that it does not look like the id of a real fabric.
+std::uint64_t identity_of(const struct stat& directory) noexcept {
+  const std::uint64_t id = directory.st_dev * 0x9e3779b97f4a7c15u ^ directory.st_ino;
+  return (id ^ id >> 29) * 0xbf58476d1ce4e5b9u | 1;
 }
 
 /// The sticky bit marks a directory that we created, and may remove.
@@ -113,8 +121,12 @@ DirectoryPlaces usual_places() {
 }
 
 std::string path_among(const DirectoryPlaces& places) {
-  const char* const named = environment("VERBATIM_SOFT_DIR");
-  if (named != nullptr) return named;
+  if (const char* const named = environment("VERBATIM_SOFT_DIR")) {
+    // The process may change its working directory later.
+    std::error_code no_working_directory;
+    const auto absolute = std::filesystem::absolute(named, no_working_directory);
+    return no_working_directory ? std::string{named} : absolute.string();
+  }
   const bool has_second = is_squatted(places.first) && is_private_to_us(places.second_parent);
   return has_second ? places.second : places.first;
 }
@@ -129,10 +141,12 @@ Result<Directory> Directory::open_at(const DirectoryPlaces& places) {
   std::string path = path_among(places);
   const auto info = settle_at(path);
   if (!info) return std::unexpected(info.error());
-  // The identity of the directory, mixed so that it does not look like the id of a real fabric.
-  std::uint64_t id = info->st_dev * 0x9e3779b97f4a7c15u ^ info->st_ino;
-  id = (id ^ id >> 29) * 0xbf58476d1ce4e5b9u | 1;
-  return Directory{std::move(path), id};
+  return Directory{std::move(path), identity_of(*info)};
+}
+
+bool Directory::is_reachable() const noexcept {
+  struct stat info{};
+  return lstat(path_.c_str(), &info) == 0 && identity_of(info) == fabric_id_;
 }
 
 FilePath Directory::path_of(char kind, std::uint32_t slot, std::uint32_t number) const noexcept {
@@ -152,6 +166,7 @@ bool Directory::is_held(int fd) noexcept {
 }
 
 Result<ClaimedSlot> Directory::claim() const {
+  int stale = 0;
   for (std::uint32_t slot = 0; slot < kProcessSlots; ++slot) {
     constexpr int kFlags = O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW;
     int fd = ::open(segment_file(slot).text, kFlags, 0600);
@@ -166,11 +181,17 @@ Result<ClaimedSlot> Directory::claim() const {
       continue;
     }
     const File found = state_of(fd);
-    if (found == File::fresh && lock_file(fd, life)) return ClaimedSlot{slot, fd};
+    if (found == File::fresh && lock_file(fd, life)) {
+      // A process that ended without a free descriptor could not look for its channels.
+      remove_other_files(slot);
+      return ClaimedSlot{slot, fd};
+    }
     // The file is the segment of a dead process. Peers may still have it mapped, so it is not
     // reused: a new file takes its name. A file that was removed meanwhile needs no more work.
     if (found == File::used) remove_files(slot);
     ::close(fd);
+    // Other processes do the same at this moment. But if nobody may remove it, it stays for ever.
+    if (++stale > kTries) return std::unexpected(cannot("unlink", EACCES, segment_file(slot).text));
     --slot;
   }
   return std::unexpected(Error{.code = Errc::out_of_resources,
@@ -180,12 +201,16 @@ Result<ClaimedSlot> Directory::claim() const {
                                .limit = kProcessSlots});
 }
 
-void Directory::remove_files(std::uint32_t slot) const noexcept {
-  // The segment goes last. The lock goes with it, and then the slot may belong to another process.
+void Directory::remove_other_files(std::uint32_t slot) const noexcept {
   for_each_slot_file(path_, [&](const SlotFile& file) {
     if (file.slot == slot && !file.is_segment()) unlinkat(file.folder, file.name, 0);
     return true;
   });
+}
+
+void Directory::remove_files(std::uint32_t slot) const noexcept {
+  // The segment goes last. The lock goes with it, and then the slot may belong to another process.
+  remove_other_files(slot);
   unlink(segment_file(slot).text);
 }
 

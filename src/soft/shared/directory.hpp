@@ -8,9 +8,9 @@
 /// it. The kernel drops it at exit, at kill -9 and at exec; a forked child closes its copy at once.
 /// The next process to start takes over what the dead left behind.
 ///
-/// The directory is `VERBATIM_SOFT_DIR`; else /dev/shm/verbatim-<uid>; else, if another user has
-/// taken that name, /run/user/<uid>/verbatim. A directory that we created has the sticky bit, and
-/// the last process to exit removes it. One that the user created stays.
+/// The directory is `VERBATIM_SOFT_DIR`, made absolute; else /dev/shm/verbatim-<uid>; else, if
+/// another user has taken that name, /run/user/<uid>/verbatim. A directory that we created has the
+/// sticky bit, and the last process to exit removes it. One that the user created stays.
 ///
 /// Threads: any; a Directory is an immutable value. No locks except those on files. Not hot.
 #include <cstddef>
@@ -51,7 +51,7 @@ class Directory {
   /// Where open() looks; nothing is made, and nothing need be there.
   [[nodiscard]] static std::string usual_path();
 
-  /// Takes the lowest free slot; a dead owner's files are removed first.
+  /// Takes the lowest free slot; what earlier owners left of it is removed first.
   [[nodiscard]] Result<ClaimedSlot> claim() const;
   /// Removes the slot's files; the last process to exit also removes those of the dead. The
   /// directory is removed if it is empty and ours. The caller still holds the slot's lock.
@@ -61,6 +61,9 @@ class Directory {
   [[nodiscard]] Result<int> open_slot(std::uint32_t slot) const noexcept;
   /// Whether the owner of this open segment file is alive.
   [[nodiscard]] static bool is_held(int fd) noexcept;
+  /// Whether the path still leads to the directory that was opened. Not after chroot(), for
+  /// example.
+  [[nodiscard]] bool is_reachable() const noexcept;
 
   [[nodiscard]] const std::string& path() const noexcept { return path_; }
   /// Equal for processes that can reach each other; never 0.
@@ -75,7 +78,9 @@ class Directory {
  private:
   Directory(std::string path, std::uint64_t fabric_id)
       : path_(std::move(path)), fabric_id_(fabric_id) {}
-  void remove_files(std::uint32_t slot) const noexcept;  // Needs the slot's lock.
+  // Both need the slot's lock. The second leaves the segment, with the lock.
+  void remove_files(std::uint32_t slot) const noexcept;
+  void remove_other_files(std::uint32_t slot) const noexcept;
   void sweep() const noexcept;
   [[nodiscard]] FilePath segment_file(std::uint32_t slot) const noexcept {
     return path_of('p', slot, 0);

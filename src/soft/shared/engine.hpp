@@ -21,6 +21,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/fork_handlers.hpp"
 #include "soft/shared/directory.hpp"
 #include "soft/shared/lock_rank.hpp"
 #include "soft/shared/objects.hpp"
@@ -31,6 +32,7 @@ namespace verbatim::engine {
 
 class MemoryObjects;
 class Reclaimer;
+class RegionSpans;
 struct CompletionQueue;
 struct QueuePair;
 struct ReceiveSide;
@@ -93,6 +95,29 @@ class IndexTable {
   std::array<std::atomic<Object*>, Count> objects_{};
 };
 
+/// A shared mutex that says whether somebody waits to take it exclusively: it prefers those who
+/// share it. They may wait for other processes, so it must not hold up their helpers.
+class LifetimeMutex {
+ public:
+  void lock() {
+    waiting_.fetch_add(1, std::memory_order_relaxed);
+    mutex_.lock();
+    waiting_.fetch_sub(1, std::memory_order_relaxed);
+  }
+  [[nodiscard]] bool try_lock() { return mutex_.try_lock(); }
+  void unlock() { mutex_.unlock(); }
+  void lock_shared() { mutex_.lock_shared(); }
+  [[nodiscard]] bool try_lock_shared() { return mutex_.try_lock_shared(); }
+  void unlock_shared() { mutex_.unlock_shared(); }
+  [[nodiscard]] bool is_wanted() const noexcept {
+    return waiting_.load(std::memory_order_relaxed) != 0;
+  }
+
+ private:
+  std::shared_mutex mutex_;
+  std::atomic<std::uint32_t> waiting_{0};
+};
+
 class Engine {
  public:
   /// The process's engine; created by the first caller, destroyed with the last.
@@ -107,6 +132,7 @@ class Engine {
   /// This process, as its own peer.
   [[nodiscard]] Peer& self() noexcept { return peers_.self(); }
   [[nodiscard]] MemoryObjects& objects() noexcept { return *objects_; }
+  [[nodiscard]] RegionSpans& spans() noexcept { return *spans_; }
   [[nodiscard]] std::uint32_t tag() const noexcept { return tag_; }
   [[nodiscard]] const Directory& directory() const noexcept { return directory_; }
 
@@ -120,7 +146,7 @@ class Engine {
   std::atomic<std::uint32_t> next_channel{1};
   /// Shared while objects are looked up and used from outside their owner's calls; exclusive while
   /// one is removed and freed.
-  Ranked<LockRank::lifetime, std::shared_mutex> lifetime;
+  Ranked<LockRank::lifetime, LifetimeMutex> lifetime;
 
   /// Held while a peer's request is served on our memory; see memory/relay.
   Ranked<LockRank::serving, std::mutex> relay_lock;
@@ -134,17 +160,28 @@ class Engine {
   /// No thread touches the queue pair's waiting requests any more.
   void forget(QueuePair& queue_pair) noexcept;
   /// Handles waiting requests and peers' cries for attention, if there are any. Every poll calls
-  /// it, so a polling program never depends on the helper.
+  /// it, so a polling program never depends on the helper. Threads that poll without end must not
+  /// keep out one that waits for `lifetime`: they leave the work to the helper meanwhile.
   void progress() noexcept {
-    if (has_work()) [[unlikely]]
+    if (has_work() && !lifetime.is_wanted()) [[unlikely]]
       progress_slowly();
   }
   [[nodiscard]] bool has_work() const noexcept {
     return waiting_count_.load(std::memory_order_relaxed) != 0 ||
            segment_->attention.load(std::memory_order_relaxed) != 0;
   }
+  /// Call it after messages were taken out of a completion channel: events that found it full are
+  /// written now.
+  void channel_has_room() noexcept {
+    if (channel_was_full_.load()) call_own_attention();
+    if (segment_->attention.load() != 0) progress();
+  }
   /// Places every payload that waits in one of our rings (completer/shared_ring.hpp).
   void settle() noexcept;
+  /// Waits for requests of this domain that run now: they may use local memory whose key was
+  /// removed after they looked. EBUSY: one takes too long. Takes `lifetime` (shared), but waits
+  /// without it, and may try `queue_pair`.
+  [[nodiscard]] int wait_for_own_requests(std::uint32_t domain) noexcept;
   /// Like Peer::call_attention(), for one of our own objects: also wakes a sleeping thread.
   void call_own_attention() noexcept;
   /// For any process: calls the owner of an object that has a cry set.
@@ -157,9 +194,16 @@ class Engine {
   /// The open contexts, for events that concern them all.
   void add_context(Context* context);
   void remove_context(Context* context) noexcept;
+  /// For a process that exits: its requests fail from now on, and none of its threads is in a
+  /// peer's memory. Peers take it for dead once its files are gone.
+  void end_requests() noexcept;
   /// Makes sure that the helper thread runs: peers may need it.
   void start_helper() noexcept;
   [[nodiscard]] bool has_helper() noexcept;
+
+  /// How many rings of completion queues were replaced and are not free yet: see
+  /// control/late_rings.hpp.
+  std::atomic<std::uint32_t> late_rings{0};
 
   /// Queue pairs that were destroyed while a stopped process was inside, on its way to memory other
   /// than their receives. Their places in the segment stay until it has left: see
@@ -175,15 +219,21 @@ class Engine {
   void retry_waiting() noexcept;
   void admit_waiting() noexcept;
   void answer_attention() noexcept;
+  void answer_cries() noexcept;
+  void write_unheard_events() noexcept;
+  [[nodiscard]] std::uint64_t write_owed_events() noexcept;
+  void take_back_receives() noexcept;
   void watch_port() noexcept;
   static void before_fork() noexcept;
   static void after_fork_in_parent() noexcept;
   static void after_fork_in_child() noexcept;
+  static const detail::ForkHandlers kForkHandlers;
 
   Directory directory_;
   std::unique_ptr<OwnSegment> own_;
   Segment* segment_;  // In `own_`.
   std::unique_ptr<MemoryObjects> objects_;
+  std::unique_ptr<RegionSpans> spans_;
   Peers peers_;
   std::unique_ptr<Reclaimer> reclaimer_;
   std::uint32_t tag_;
@@ -193,12 +243,15 @@ class Engine {
   Ranked<LockRank::contexts, std::mutex> contexts_mutex_;
   std::vector<Context*> contexts_;
   Ranked<LockRank::attention, std::mutex> attention_mutex_;
+  std::atomic<bool> channel_was_full_{false};  // Written under that lock.
   Ranked<LockRank::waiting, std::mutex> waiting_mutex_;
   QueuePair* waiting_ = nullptr;                    // A list, linked through the queue pairs.
   std::atomic<QueuePair*> newly_waiting_{nullptr};  // Not yet in it.
   std::atomic<std::uint32_t> waiting_count_{0};
   std::atomic<std::uint64_t> earliest_ns_{~std::uint64_t{0}};
   std::atomic<std::uint64_t> helper_due_ns_{0};  ///< Until when the helper sleeps; 0: it is awake.
+  /// When to try again to break queue pairs that a stopped process is inside.
+  std::atomic<std::uint64_t> break_at_ns_{~std::uint64_t{0}};
 };
 
 [[nodiscard]] std::uint64_t now_ns() noexcept;

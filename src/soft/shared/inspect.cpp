@@ -141,8 +141,7 @@ Result<Inspection> inspect() {
     return true;
   });
   if (failed == ENOENT) return result;
-  if (failed != 0)
-    return std::unexpected(os_failure("opendir", failed).with_text(result.directory));
+  if (failed != 0) return std::unexpected(os_failure("open", failed).with_text(result.directory));
   for (InspectedProcess& each : result.processes) each.file_bytes = bytes[each.slot];
   std::ranges::sort(result.processes, {}, &InspectedProcess::slot);
   return result;

@@ -14,7 +14,7 @@
 ///
 /// Types only: owns nothing. Any thread of any process of the user reads and writes here. The words
 /// named `lock`, and `atomics`, are the locks in shared memory (tagged_lock.hpp), of the ranks
-/// `datagrams`, `receive_ring`, `completions`, `atomics` and `relay`. Hot.
+/// `datagrams`, `completions`, `atomics` and `relay`. Hot.
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -36,6 +36,8 @@ inline constexpr std::uint32_t kMaxElements = 16;   // per work request
 inline constexpr std::uint32_t kEagerBytes = 2048;  // above: straight into the buffer
 inline constexpr std::uint32_t kEntryPayload = 32;  // small enough to ride in the completion
 inline constexpr std::uint32_t kArenaUnit = 64;     // payloads in an arena begin at a line
+inline constexpr std::uint32_t kProducerLines = 4;  // of a completion queue, one of them in use
+inline constexpr std::uint32_t kRelayBoxes = 4;     // requests to one owner at the same time
 
 inline constexpr std::uint64_t kPage = 4096;
 
@@ -57,7 +59,7 @@ struct EntryHead {
   Payload payload;
   std::uint8_t status;       // ibv_wc_status
   std::uint32_t queue_pair;  // index of the owner's queue pair
-  std::uint32_t slot;        // the receive request it completes (a running number)
+  std::uint32_t receive;     // the one it completes (a running number)
   std::uint32_t byte_count;
   std::uint32_t immediate;   // as on the wire
   std::uint32_t source;      // the sender's queue pair number
@@ -72,6 +74,18 @@ struct alignas(64) CompletionEntry {
 };
 static_assert(sizeof(CompletionEntry) == 64);
 
+/// What the producers of a completion queue share. If a process stops while it holds the lock, the
+/// owner gives the queue another line and another ring: see control/late_rings.hpp.
+struct alignas(64) ProducerLine {
+  Word lock;  // tag of the holder
+  Word tail;
+  std::uint32_t head_seen;  // a copy of `head`, so that its line is read only when full
+  std::uint32_t arena_tail;
+  std::uint32_t arena_seen;  // likewise of `arena_head`
+  Word riding_end;           // one past the last entry with a payload that is not placed
+  Word riding_settled;       // the last value of it that was found to be behind `head`
+};
+
 /// A completion queue as producers see it. Only receives go through it. A process's own sends
 /// complete in private memory, so these lines do not travel when a program sends.
 ///
@@ -79,27 +93,51 @@ static_assert(sizeof(CompletionEntry) == 64);
 /// room in the arena is freed in order, too. One arena serves all queue pairs of the queue.
 struct alignas(64) SharedCompletionQueue {
   // Written by the owner, rarely.
-  Word generation;            // odd: in use
-  Word failed;                // an overrun happened
-  std::uint32_t capacity;     // of the ring, a power of two
-  std::uint32_t depth;        // what the user asked for, at most capacity
-  std::uint64_t ring;         // offset of the CompletionEntry array
-  std::uint64_t arena;        // offset of the arena
-  std::uint32_t arena_bytes;  // a power of two
-  std::uint32_t channel;      // number of the completion channel's FIFO, or 0
-  // Written by producers, under the lock.
-  alignas(64) Word lock;  // tag of the holder
-  Word tail;
-  std::uint32_t head_seen;  // a copy of `head`, so that its line is read only when full
-  std::uint32_t arena_tail;
-  std::uint32_t arena_seen;  // likewise of `arena_head`
-  Word unheard;              // a producer could not open the channel: the owner must write to it
+  Word generation;         // odd: in use
+  Word failed;             // an overrun happened
+  std::uint32_t capacity;  // of the ring, a power of two
+  std::uint32_t depth;     // what the user asked for, at most capacity
+  LongWord ring;           // offset of the CompletionEntry array, plus the index of the line;
+                           // the arena follows the array
+  std::uint32_t channel;   // number of the completion channel's FIFO, or 0
+  Word late;               // how many lines of earlier times may still be written to
+  // Written by producers, rarely, for the owner.
+  Word unheard;  // an event is not in the channel: the owner must write it
+  Word stuck;    // tag of a process that holds the lock of the line and does not let go
+  ProducerLine lines[kProducerLines];
   // Written by the owner at every poll.
   alignas(64) Word head;
   Word own_count;  // completions in the owner's private ring
-  Word armed;      // 0 no, 1 solicited only, 2 any
+  Word armed;      // see completer/shared_ring.hpp
   Word arena_head;
 };
+/// The size of the arena, which is large enough for a burst of small messages, and never larger
+/// than the ring's entries can use. It follows from `capacity` alone: whoever finds the same ring
+/// and the same capacity twice knows that the arena is the same, too.
+[[nodiscard]] constexpr std::uint32_t arena_bytes_of(std::uint32_t capacity) noexcept {
+  constexpr std::uint32_t kLeast = 4 * 1024;
+  constexpr std::uint32_t kMost = 64 * 1024;
+  constexpr std::uint32_t kPerEntry = 512;
+  return capacity <= kLeast / kPerEntry  ? kLeast
+         : capacity >= kMost / kPerEntry ? kMost
+                                         : capacity * kPerEntry;
+}
+/// The ring and its arena.
+[[nodiscard]] constexpr std::uint64_t ring_bytes_of(std::uint32_t capacity) noexcept {
+  return std::uint64_t{capacity} * sizeof(CompletionEntry) + arena_bytes_of(capacity);
+}
+
+/// Rings begin at a whole line, so the index of the producers' line fits below.
+static_assert(kProducerLines <= kArenaUnit);
+[[nodiscard]] constexpr std::uint32_t line_of(std::uint64_t ring) noexcept {
+  return static_cast<std::uint32_t>(ring % kArenaUnit % kProducerLines);
+}
+[[nodiscard]] constexpr std::uint64_t offset_of(std::uint64_t ring) noexcept {
+  return ring - ring % kArenaUnit;
+}
+[[nodiscard]] inline ProducerLine& current_line(SharedCompletionQueue& queue) noexcept {
+  return queue.lines[line_of(queue.ring.load(std::memory_order_acquire))];
+}
 
 /// A receive request, for requesters. Each is followed by as many elements as the queue allows.
 struct SharedElement {
@@ -108,13 +146,28 @@ struct SharedElement {
   std::uint32_t key;
 };
 /// In place of a count: nothing was posted under this number, because its place is still in use.
+/// The length is then how many numbers were skipped so far.
 inline constexpr std::uint32_t kSkipped = ~std::uint32_t{0};
+/// In place of an index + 1: its requester could not use it.
+inline constexpr std::uint32_t kGivenBack = kQueuePairs + 1;
 struct ReceiveSlot {
-  Word sequence;  // running number + 1 once posted; written last, by the owner
+  LongWord state;  // slot_state(); written last by the owner when it posts
   std::uint32_t count;
   std::uint32_t length;  // of all elements
-  Word taker;            // shared queues: index + 1 of the owner's queue pair that it was taken for
 };
+/// {who took it, running number + 1 once posted}. The first half is 0, or for shared queues index +
+/// 1 of the owner's queue pair that it was taken for, or kGivenBack. One word, so that a receive of
+/// a shared queue is taken by one compare-and-exchange.
+[[nodiscard]] constexpr std::uint64_t slot_state(std::uint32_t number,
+                                                 std::uint32_t taker) noexcept {
+  return std::uint64_t{taker} << 32 | (number + 1);
+}
+[[nodiscard]] constexpr bool is_posted(std::uint64_t state, std::uint32_t number) noexcept {
+  return static_cast<std::uint32_t>(state) == number + 1;
+}
+[[nodiscard]] constexpr std::uint32_t taker_of(std::uint64_t state) noexcept {
+  return static_cast<std::uint32_t>(state >> 32);
+}
 static_assert(sizeof(ReceiveSlot) == 16 && sizeof(SharedElement) == 16);
 /// From one slot to the next: whole lines.
 [[nodiscard]] constexpr std::uint32_t slot_stride(std::uint32_t max_elements) noexcept {
@@ -124,6 +177,19 @@ static_assert(sizeof(ReceiveSlot) == 16 && sizeof(SharedElement) == 16);
          kLine * kLine;
 }
 
+/// {how many times it was armed, event below this many receives}; the second half is 0 once the
+/// event was raised. The count tells an arming from the next one with the same limit.
+[[nodiscard]] constexpr std::uint64_t limit_word(std::uint32_t armings,
+                                                 std::uint32_t limit) noexcept {
+  return std::uint64_t{armings} << 32 | limit;
+}
+[[nodiscard]] constexpr std::uint32_t armings_of(std::uint64_t limit) noexcept {
+  return static_cast<std::uint32_t>(limit >> 32);
+}
+[[nodiscard]] constexpr std::uint32_t limit_of(std::uint64_t limit) noexcept {
+  return static_cast<std::uint32_t>(limit);
+}
+
 /// A ring of receive requests: a queue pair's own, or a shared receive queue's.
 struct alignas(64) SharedReceives {
   // Written by the owner, rarely.
@@ -131,16 +197,18 @@ struct alignas(64) SharedReceives {
   std::uint32_t max_elements;  // per slot
   std::uint64_t slots;         // offset of the slots
   Word starved;                // tag of a requester that waits for a receive
-  Word limit;                  // shared receive queues: event below this many; 0: none
-  Word limit_reached;          // for the owner: raise that event
+  Word given_back;             // for the owner: offer receives again whose taker is kGivenBack
+  LongWord limit;              // shared receive queues: limit_word()
+  LongWord limit_reached;      // for the owner: raise the event, if `limit` is still this
   // Written by the owner at every post; read only when there is a limit.
-  alignas(64) Word posted;  // running number of receives posted
-  // The line of requesters. A shared queue uses only the first two words.
-  alignas(64) Word lock;  // tag of the holder: shared queues, and datagrams
+  alignas(64) Word posted;  // running count of receives posted, without skipped numbers
+  // The line of requesters. A shared queue uses only `taken` and `passed`.
+  alignas(64) Word lock;  // tag of the holder: for datagrams, which come from several senders
   Word taken;             // running number of receives consumed
   LongWord entered;       // {running count, tag} of the requester inside the queue pair; 0: nobody
   Word touching;          // key of the memory that it copies to or from; see access_guard.hpp
   Word fault;             // an ibv_wc_status that the owner must turn into an error, or 0
+  Word passed;            // how many of the numbers below `taken` were skipped
 };
 
 /// A queue pair as its peers see it.
@@ -152,12 +220,12 @@ struct alignas(64) SharedQueuePair {
   std::uint32_t domain;
   std::uint32_t access;
   std::uint32_t queue_key;
-  Word peer;                      // connected: the only number that may enter
-  std::uint32_t expected_psn;     // what the peer's first packet must carry
-  std::uint32_t device;           // index: the port's addresses follow from it
-  std::uint32_t max_responses;    // reads and atomics at once; 0: none
-  std::uint32_t receive_queue;    // index of the completion queue
-  std::uint32_t shared_receives;  // index + 1 of a shared receive queue, or 0
+  Word peer;                          // connected: the only number that may enter
+  std::uint32_t expected_psn;         // what the peer's first packet must carry
+  std::uint32_t device;               // index: the port's addresses follow from it
+  std::uint32_t max_responses;        // reads and atomics at once; 0: none
+  std::uint32_t receive_completions;  // index of the completion queue
+  std::uint32_t shared_receives;      // index + 1 of a shared receive queue, or 0
   std::uint32_t rnr_timer;
   Word established;  // 0, or 1 once a message arrived before RTS, or 2 once that was reported
   Word watches;      // 1: the owner reads its peer's `visiting` before it takes something away
@@ -182,6 +250,18 @@ struct alignas(64) SharedRegion {
   std::uint32_t tag;  // the last one that this place had, for the owner
 };
 static_assert(sizeof(SharedRegion) == 64);
+/// Small messages to a region may wait in completion queues, of which there are this many groups.
+/// The region's mark has two bits for each. Whoever needs the memory up to date looks at the first:
+/// messages may be on their way. A sender looks at the second: other regions with the same memory
+/// are marked, too, and cached copies are stale, so there is nothing left to do.
+inline constexpr std::uint32_t kMarkGroups = 16;
+inline constexpr std::uint32_t kRidingMarks = (1u << kMarkGroups) - 1;
+[[nodiscard]] constexpr std::uint32_t riding_mark(std::uint32_t group) noexcept {
+  return 1u << group;
+}
+[[nodiscard]] constexpr std::uint32_t known_mark(std::uint32_t group) noexcept {
+  return 1u << (kMarkGroups + group);
+}
 /// In place of an object: some of the region is in memory objects and some is not.
 inline constexpr std::uint32_t kPartlyObject = ~std::uint32_t{0};
 
@@ -221,7 +301,8 @@ enum class RelayState : std::uint8_t {
 };
 
 /// A request to the owner to copy, or to do an atomic, on a peer's behalf. `turn` is {sequence,
-/// state}: an answer belongs to exactly one request.
+/// state}: an answer belongs to exactly one request. There are several, so that a requester that
+/// stops with one in its hands is in nobody's way.
 struct alignas(64) RelayBox {
   Word lock;  // tag of the requester
   RelayWork work;
@@ -259,8 +340,9 @@ struct Segment {
   alignas(64) Word atomics;      // lock: atomics on memory that is in no object
   // Which pages of the tables have memory behind them; the others fault when /dev/shm is full.
   alignas(64) Word regions_backed;  // this many of `regions` and `region_marks`, from the first
+  Word regions_overlap;             // 1: some of them have had memory in common
   Word backed[kTablePages / 32];    // by page, from the beginning of the segment
-  alignas(64) RelayBox relay;
+  alignas(64) RelayBox relay[kRelayBoxes];
   MemoryObject objects[kMemoryObjects];
   SharedCompletionQueue completion_queues[kCompletionQueues];
   SharedReceives shared_receives[kSharedQueues];

@@ -9,12 +9,14 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "base/uncancelled.hpp"
 #include "soft/shared/directory.hpp"
 #include "soft/shared/layout.hpp"
 
 namespace verbatim::engine {
 
 Liveness::~Liveness() {
+  const Uncancelled here;
   if (fd_ >= 0) close(fd_);
 }
 
@@ -61,6 +63,7 @@ namespace {
 /// Returns the rest of /proc/<pid>/stat after the name, which may contain spaces and parentheses.
 /// nullptr if there is no such process.
 const char* status_of(std::uint32_t pid, char (&text)[1024]) noexcept {
+  const Uncancelled here;
   std::snprintf(text, sizeof text, "/proc/%u/stat", pid);
   const int fd = ::open(text, O_RDONLY | O_CLOEXEC);
   if (fd < 0) return nullptr;

@@ -34,6 +34,8 @@ constinit thread_local HeldLocks held{};
 
 }  // namespace
 
+bool ranks_are_checked() noexcept { return kRanksChecked; }
+
 void rank_taken(LockRank rank, bool tried, const std::source_location& where) noexcept {
   for (std::size_t i = 0; !tried && i < held.count; ++i)
     if (held.all[i].rank >= rank) out_of_order(held.all[i], rank, where);

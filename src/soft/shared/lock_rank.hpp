@@ -11,9 +11,10 @@
 /// (acknowledge an event, leave a queue pair), the thread waits for that before it takes a lock, or
 /// with a limit.
 ///
-/// Outside the order are the lock of an extended queue pair between wr_start and wr_complete (the
-/// program holds it, between calls), and those of the table of indices and of the reclaimer
-/// (leaves, or only tried).
+/// Outside the order are the locks of an extended queue pair between wr_start and wr_complete and
+/// of an extended completion queue between start_poll and end_poll (the program holds them, between
+/// calls), and those of the tables of indices and of spans and of the reclaimer (leaves, or only
+/// tried).
 ///
 /// Locks in shared memory name their holder (tagged_lock.hpp); waits for them have a limit.
 ///
@@ -33,30 +34,31 @@ enum class LockRank : std::uint8_t {
   attention,  ///< Answering peers' cries, one thread at a time. Like lifetime.
   contexts,   ///< The list of open contexts. Nothing.
   waiting,    ///< The list of queue pairs with waiting requests. Like queue_pair.
-  queue_pair,    ///< A queue pair's send side, while requests run. Relayed copies: bounded.
-  receives,      ///< The receive side of a queue pair or shared queue. Nothing.
-  datagrams,     ///< In shared memory: delivering a datagram to a queue pair. Like queue_pair.
-  receive_ring,  ///< In shared memory: taking a receive from a shared queue. Nothing.
-  completions,   ///< In shared memory: appending to a completion ring. Nothing.
-  completer,     ///< The consumer's side of a completion queue. Nothing.
-  helper,        ///< Starting the helper thread. Nothing.
-  events,        ///< A context's queue of asynchronous events. Nothing.
-  channel,       ///< Removing stale messages from a completion channel. Nothing.
-  ghosts,        ///< Queue pairs that ended with a stopped process inside. Nothing.
-  domain,        ///< The list of a domain's queue pairs. A peer inside one: at most seconds.
-  relay,         ///< In shared memory: the box for relayed copies. Its owner: bounded.
-  serving,       ///< Serving our own box, also while waiting for a peer's. Nothing.
-  atomics,       ///< In shared memory: atomics on memory that few map. Nothing.
-  peers,         ///< The table of peers. Files of the directory.
-  peer_table,    ///< The slots of that table. Nothing.
-  peer,          ///< A peer's windows and channels. Files.
-  objects,       ///< The table of memory objects. Files.
-  segment,       ///< The allocator of our own segment. Files.
-  script,        ///< The fault plan. Nothing.
+  queue_pair,   ///< A queue pair's send side, while requests run. Relayed copies: bounded.
+  receives,     ///< The receive side of a queue pair or shared queue. Nothing.
+  datagrams,    ///< In shared memory: delivering a datagram to a queue pair. Like queue_pair.
+  completions,  ///< In shared memory: appending to a completion ring. Nothing.
+  completer,    ///< The consumer's side of a completion queue. For late rings: files.
+  helper,       ///< Starting the helper thread. Nothing.
+  events,       ///< A context's queue of asynchronous events. Nothing.
+  channel,      ///< Removing stale messages from a completion channel. Nothing.
+  ghosts,       ///< Queue pairs that ended with a stopped process inside. Files: of who is inside.
+  domain,       ///< The list of a domain's queue pairs. A peer inside one: at most seconds.
+  relay,        ///< In shared memory: the box for relayed copies. Its owner: bounded.
+  serving,      ///< Serving our own box, also while waiting for a peer's. Nothing.
+  atomics,      ///< In shared memory: atomics on memory that few map. Nothing.
+  peers,        ///< The table of peers. Files of the directory.
+  peer_table,   ///< The slots of that table. Nothing.
+  peer,         ///< A peer's windows and channels. Files.
+  objects,      ///< The table of memory objects. Files.
+  segment,      ///< The allocator of our own segment. Files.
+  script,       ///< The fault plan. Nothing.
 };
 
 inline constexpr bool kRanksChecked =
     VERBATIM_IS_CHECKED != 0 || VERBATIM_ASAN != 0 || VERBATIM_TSAN != 0;
+/// Whether this library checks: kRanksChecked, as the library was compiled.
+[[nodiscard]] bool ranks_are_checked() noexcept;
 
 /// The checker's record of what this thread holds. Out of order: aborts and names both places.
 void rank_taken(LockRank rank, bool tried, const std::source_location& where) noexcept;
@@ -108,6 +110,8 @@ class Ranked {
     note_released(Rank);
   }
   void keep() { mutex_.keep(); }
+  [[nodiscard]] bool is_held() const noexcept { return mutex_.is_held(); }
+  [[nodiscard]] bool is_wanted() const noexcept { return mutex_.is_wanted(); }
   void lock_shared(const std::source_location& where = std::source_location::current()) {
     note_taken(Rank, false, where);
     mutex_.lock_shared();

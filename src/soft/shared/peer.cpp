@@ -9,12 +9,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <memory>
 #include <new>
 
 #include "base/environment.hpp"
 #include "base/once.hpp"
+#include "base/uncancelled.hpp"
 #include "soft/shared/fault_guard.hpp"
 #include "soft/shared/segment.hpp"
 
@@ -58,6 +60,7 @@ Peer::Peer(Peers& all, const Attached& attached) noexcept
       windows_(static_cast<WindowSlot*>(attached.windows)) {}
 
 Peer::~Peer() {
+  const Uncancelled here;
   close_channels();
   if (is_self()) return;
   if (const int memory = memory_file_.load(); memory >= 0) close(memory);
@@ -68,7 +71,6 @@ Peer::~Peer() {
 }
 
 bool Peer::is_backed(const void* entry, std::size_t bytes) const noexcept {
-  if (is_self()) return true;
   const auto offset = static_cast<std::uint64_t>(static_cast<const std::byte*>(entry) -
                                                  reinterpret_cast<const std::byte*>(segment_));
   if (offset >= kRingsOffset || bytes > kRingsOffset - offset) return false;
@@ -84,6 +86,7 @@ bool Peer::is_stopped() noexcept {
 }
 
 int Peer::open_memory() noexcept {
+  const Uncancelled here;
   char path[32];
   std::snprintf(path, sizeof path, "/proc/%u/mem", pid_);
   int opened = pid_ != 0 ? open(path, O_RDWR | O_CLOEXEC) : -1;
@@ -123,6 +126,7 @@ int Peer::open_object(std::uint32_t index, std::uint64_t& inode) noexcept {
 const Window* Peer::map_window(std::uint32_t index) noexcept {
   static constinit detail::Once<bool> allowed;
   if (!allowed([] { return memory_policy().map_objects; })) return nullptr;
+  const Uncancelled here;
   const std::lock_guard lock{mutex_};
   WindowSlot& slot = windows_[index];
   Window* const former = slot.load();
@@ -184,23 +188,58 @@ int Peer::open_channel(const Directory& directory, std::uint32_t number) noexcep
   return -1;
 }
 
+/// The inode of the pipe that has this number now; 0 for a FIFO, whose number is its own for good.
+std::uint64_t Peer::pipe_inode(std::uint32_t number) const noexcept {
+  const std::uint32_t index = number & ~kPipeChannel;
+  if ((number & kPipeChannel) == 0 || index >= kMemoryObjects) return 0;
+  const MemoryObject& object = segment_->objects[index];
+  return is_backed(&object, sizeof object) ? __atomic_load_n(&object.inode, __ATOMIC_RELAXED) : 0;
+}
+
+/// The descriptor of a channel, opened if needed. The caller holds the lock. -1: there is none.
+int Peer::channel_file(const Directory& directory, std::uint32_t number) noexcept {
+  if (is_self()) {
+    const auto own = own_channels_.find(number);
+    return own != own_channels_.end() ? own->second : -1;
+  }
+  const std::uint64_t inode = pipe_inode(number);
+  auto channel = std::ranges::find_if(channels_, [&](const Channel& each) {
+    return each.fd >= 0 && each.number == number && each.inode == inode;
+  });
+  if (channel == channels_.end()) {
+    const Uncancelled here;
+    channel = std::ranges::min_element(channels_, {}, &Channel::used);
+    const int fd = open_channel(directory, number);
+    if (fd < 0) return -1;
+    if (channel->fd >= 0) close(channel->fd);
+    *channel = {.number = number, .fd = fd, .inode = inode};
+  }
+  channel->used = ++channel_uses_;
+  return channel->fd;
+}
+
 bool Peer::write_channel(const Directory& directory, std::uint32_t number,
                          std::span<const std::byte> message) noexcept {
   const std::lock_guard lock{mutex_};
-  auto channel = std::ranges::find_if(
-      channels_, [&](const Channel& each) { return each.fd >= 0 && each.number == number; });
-  if (channel == channels_.end()) {
-    channel = std::ranges::min_element(channels_, {}, &Channel::used);
-    const int fd = open_channel(directory, number);
-    if (fd < 0) return false;
-    if (channel->fd >= 0) close(channel->fd);
-    *channel = {.number = number, .fd = fd};
+  const int fd = channel_file(directory, number);
+  if (fd < 0) return is_self();  // Nobody waits for a channel of ours that is gone.
+  // This does not call write(), which is a cancellation point.
+  return syscall(SYS_write, fd, message.data(), message.size()) >= 0 || errno != EAGAIN;
+}
+
+bool Peer::add_own_channel(std::uint32_t number, int fd) noexcept {
+  const std::lock_guard lock{mutex_};
+  try {
+    own_channels_.emplace(number, fd);
+    return true;
+  } catch (const std::bad_alloc&) {
+    return false;
   }
-  channel->used = ++channel_uses_;
-  // This does not call write(), which is a cancellation point. A full FIFO already holds thousands
-  // of wake-ups, so losing one more does no harm.
-  syscall(SYS_write, channel->fd, message.data(), message.size());
-  return true;
+}
+
+void Peer::remove_own_channel(std::uint32_t number) noexcept {
+  const std::lock_guard lock{mutex_};
+  own_channels_.erase(number);
 }
 
 void Peer::close_channels() noexcept {

@@ -15,11 +15,13 @@
 /// Threads: any. Locks: `Peers::mutex_` (rank `peers`) while a peer is attached (waits for the file
 /// system); inside it `Peers::table_lock_`, for a few instructions; `Peer::mutex_` (rank `peer`)
 /// while a window or a FIFO is opened (waits for the file system), nothing inside it. window(),
-/// region() and was_alive_lately() are hot and take none.
+/// region() and was_alive_lately() are hot and take none. Posting and polling are no cancellation
+/// points, so whatever opens or closes a file here is Uncancelled.
 #include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <mutex>
 #include <span>
 #include <utility>
@@ -132,10 +134,15 @@ class Peer {
     segment_->attention.store(1);
     ring_doorbell();
   }
-  /// Writes a message to one of its completion channels, if it has room. False: it cannot be
-  /// opened, because it is gone, or we lack the rights.
-  bool write_channel(const Directory& directory, std::uint32_t number,
-                     std::span<const std::byte> message) noexcept;
+  /// Writes a message to one of its completion channels. False: the channel is full, or it cannot
+  /// be opened, because it is gone, or we lack the rights. For ourselves it means that it is full.
+  [[nodiscard]] bool write_channel(const Directory& directory, std::uint32_t number,
+                                   std::span<const std::byte> message) noexcept;
+  /// Only for ourselves: a channel of ours, and the descriptor to write to, which does not block.
+  /// It stays the caller's. We may be unable to open the channel again later (setuid, chroot, no
+  /// descriptors). False: no memory.
+  [[nodiscard]] bool add_own_channel(std::uint32_t number, int fd) noexcept;
+  void remove_own_channel(std::uint32_t number) noexcept;
 
  private:
   friend class PeerRef;
@@ -143,7 +150,8 @@ class Peer {
   struct Channel {
     std::uint32_t number = 0;
     int fd = -1;
-    std::uint64_t used = 0;  // Larger: later.
+    std::uint64_t used = 0;   // Larger: later.
+    std::uint64_t inode = 0;  // Of a pipe, whose number may be given to another one.
   };
   using WindowSlot = std::atomic<Window*>;
 
@@ -155,6 +163,8 @@ class Peer {
   [[gnu::cold]] int open_memory() noexcept;
   [[nodiscard]] int open_object(std::uint32_t index, std::uint64_t& inode) noexcept;
   [[nodiscard]] int open_channel(const Directory& directory, std::uint32_t number) noexcept;
+  [[nodiscard]] std::uint64_t pipe_inode(std::uint32_t number) const noexcept;
+  [[nodiscard]] int channel_file(const Directory& directory, std::uint32_t number) noexcept;
   /// Retires the windows that their owner has freed, or all; the caller owns what is returned.
   [[nodiscard]] Window* retire_windows(bool all) noexcept;
   void close_channels() noexcept;
@@ -177,6 +187,7 @@ class Peer {
   Window* retired_ = nullptr;                 // Replaced by newer ones.
   std::array<Channel, 8> channels_{};
   std::uint64_t channel_uses_ = 0;
+  std::map<std::uint32_t, int> own_channels_;
   Peer* next_departed_ = nullptr;  // In the list of Peers; under its lock.
 };
 
@@ -228,8 +239,12 @@ class Peers {
   [[nodiscard]] PeerRef find(std::uint32_t slot) noexcept;
   /// The process in a slot, if it is attached already. It may be dead.
   [[nodiscard]] PeerRef at(std::uint32_t slot) noexcept;
-  /// Whether the process that wrote `tag` into a lock is still alive.
-  [[nodiscard]] bool is_alive(std::uint32_t tag) noexcept;
+  /// Whether the process that wrote `tag` into a lock is known to be dead. False if it is alive, or
+  /// if we cannot find out (no descriptors, no rights, another root directory): nobody may take
+  /// over from a process that may be alive.
+  [[nodiscard]] bool is_dead(std::uint32_t tag) noexcept;
+  /// Whether that process lives, but was stopped by a signal or a debugger.
+  [[nodiscard]] bool is_stopped(std::uint32_t tag) noexcept;
 
   /// Drops dead peers, and returns the windows that are no longer of use: the caller unmaps them
   /// when no thread can be copying in them.

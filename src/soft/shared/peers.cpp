@@ -7,8 +7,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <new>
 
+#include "base/uncancelled.hpp"
 #include "soft/shared/fault_guard.hpp"
 #include "soft/shared/peer.hpp"
 #include "soft/shared/segment.hpp"
@@ -37,6 +39,17 @@ Segment* map_segment(int fd, std::uint32_t slot) noexcept {
   forget_segment(mapped);
   munmap(mapped, kSegmentBytes);
   return nullptr;
+}
+
+/// Whether the file is the segment of a process that has another layout.
+bool is_of_another_build(int fd) noexcept {
+  struct Head {
+    std::uint64_t magic;
+    std::uint32_t version;
+  } head{};
+  static_assert(offsetof(Segment, magic) == 0 && offsetof(Segment, version) == sizeof(head.magic));
+  return pread(fd, &head, sizeof head, 0) == sizeof head && head.magic == kMagic &&
+         head.version != layout_version();
 }
 
 /// The pid under which we may address the process, or 0. A pid of another namespace does not count,
@@ -113,6 +126,7 @@ void Peers::drop(std::uint32_t slot, const Peer* dead) noexcept {
 }
 
 PeerRef Peers::attach(std::uint32_t slot) noexcept {
+  const Uncancelled here;
   const std::lock_guard lock{mutex_};
   if (PeerRef known = at(slot)) {
     if (known->is_alive()) return known;
@@ -147,10 +161,25 @@ PeerRef Peers::attach(std::uint32_t slot) noexcept {
   return at(slot);
 }
 
-bool Peers::is_alive(std::uint32_t tag) noexcept {
-  const PeerRef peer = find(slot_of_tag(tag));
+bool Peers::is_dead(std::uint32_t tag) noexcept {
+  const std::uint32_t slot = slot_of_tag(tag);
+  if (slot >= kProcessSlots) return true;
+  if (const PeerRef known = at(slot); known && known->tag() == tag) return !known->is_alive();
   // If a newer process has the slot, the one that wrote the tag is gone.
-  return peer && peer->tag() == tag;
+  if (const PeerRef peer = find(slot)) return peer->tag() != tag;
+  const Uncancelled here;
+  const auto fd = directory_.open_slot(slot);
+  if (!fd) return fd.error().os_error == ENOENT && directory_.is_reachable();
+  // It cannot be attached. It may be dead, but we may also lack the memory, or it is a newer
+  // process that is not ready yet, or one of another build: only our own build writes tags here.
+  const bool is_dead = !Directory::is_held(*fd) || is_of_another_build(*fd);
+  close(*fd);
+  return is_dead;
+}
+
+bool Peers::is_stopped(std::uint32_t tag) noexcept {
+  const PeerRef peer = find(slot_of_tag(tag));
+  return peer && peer->tag() == tag && peer->is_stopped();
 }
 
 Window* Peers::retire() noexcept {

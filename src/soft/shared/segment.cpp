@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -41,7 +42,27 @@ int fallocate_fully(int fd, std::uint64_t offset, std::uint64_t bytes) noexcept 
   return failed;
 }
 
+std::uint64_t file_size_limit() noexcept {
+  rlimit limit{};
+  return getrlimit(RLIMIT_FSIZE, &limit) == 0 ? limit.rlim_cur : RLIM_INFINITY;
+}
+
+/// The error of a call that failed with this errno while the segment was created.
+Error creation_failure(const char* operation, int os_error, const std::string& directory) noexcept {
+  Error error = os_failure(operation, os_error).with_text(directory);
+  if (os_error != EFBIG) return error;
+  error.field = "file size (ulimit -f) bytes";
+  error.value = kSegmentBytes;
+  error.limit = file_size_limit();
+  return error;
+}
+
 }  // namespace
+
+int set_file_size(int fd, std::uint64_t bytes) noexcept {
+  if (bytes > file_size_limit()) return EFBIG;
+  return ftruncate(fd, static_cast<off_t>(bytes)) == 0 ? 0 : errno;
+}
 
 OwnSegment::OwnSegment(Directory directory, ClaimedSlot claimed, Segment* mapped,
                        SharedRegion* regions)
@@ -78,7 +99,10 @@ class OwnSegment::Draft {
 
   /// Returns the name of the call that failed, with errno, or nullptr.
   [[nodiscard]] const char* map() noexcept {
-    if (ftruncate(claimed_.fd, static_cast<off_t>(kSegmentBytes)) != 0) return "ftruncate";
+    if (const int failure = set_file_size(claimed_.fd, kSegmentBytes)) {
+      errno = failure;
+      return "ftruncate";
+    }
     if (const int failure = fallocate_fully(claimed_.fd, 0, kHeadBytes)) {
       errno = failure;
       return "fallocate";
@@ -114,8 +138,7 @@ Result<std::unique_ptr<OwnSegment>> OwnSegment::create(const Directory& director
   const char* failed = draft.map();
   std::uint64_t nonce = 0;
   if (failed == nullptr && getrandom(&nonce, sizeof nonce, 0) != sizeof nonce) failed = "getrandom";
-  if (failed != nullptr)
-    return std::unexpected(os_failure(failed, errno).with_text(directory.path()));
+  if (failed != nullptr) return std::unexpected(creation_failure(failed, errno, directory.path()));
   Segment& segment = draft.segment();
   segment.version = layout_version();
   segment.slot = claimed.slot;

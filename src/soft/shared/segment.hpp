@@ -61,6 +61,7 @@ class OwnSegment {
   void after_fork() noexcept { mutex_.unlock(); }
   /// In the child of a fork: leaves the files alone, and drops the parent's lock.
   void abandon() noexcept;
+  [[nodiscard]] bool is_abandoned() const noexcept { return abandoned_; }
 
  private:
   class Draft;
@@ -83,6 +84,10 @@ class OwnSegment {
   std::bitset<kTablePages> backed_;              // As we know it: peers can write what they see.
   std::uint32_t regions_backed_ = 0;
 };
+
+/// ftruncate(), but beyond the limit of file sizes (`ulimit -f`) it is an error, EFBIG, and no
+/// signal that ends the program. Returns an errno, or 0.
+[[nodiscard]] int set_file_size(int fd, std::uint64_t bytes) noexcept;
 
 /// The errno of a verb that could not get its part of the segment: the system's reason, if there is
 /// one.

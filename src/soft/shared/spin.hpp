@@ -40,6 +40,7 @@ class SpinLock {
     return !held_.exchange(true, std::memory_order_acquire);
   }
   void unlock() noexcept { held_.store(false, std::memory_order_release); }
+  [[nodiscard]] bool is_held() const noexcept { return held_.load(std::memory_order_acquire); }
 
  private:
   [[gnu::cold, gnu::noinline]] void lock_contended() noexcept {

@@ -2,6 +2,12 @@
 #include "soft/shared/tagged_lock.hpp"
 
 namespace verbatim::engine {
+namespace {
+
+/// Critical sections are shorter, and a stopped holder may stay for hours.
+constexpr auto kStopPatience = std::chrono::milliseconds{1};
+
+}  // namespace
 
 Acquired acquire_contended(Word& lock, std::uint32_t tag, Peers& peers,
                            std::chrono::nanoseconds patience) noexcept {
@@ -14,10 +20,12 @@ Acquired acquire_contended(Word& lock, std::uint32_t tag, Peers& peers,
     if (lock.compare_exchange_weak(holder, tag, std::memory_order_acquire)) return Acquired::yes;
     // Asking the kernel costs more than a critical section, so wait a while first.
     if (holder == 0 || backoff.rounds() % 256 != 0) continue;
-    if (!peers.is_alive(holder) &&
+    if (peers.is_dead(holder) &&
         lock.compare_exchange_strong(holder, tag, std::memory_order_acquire))
       return Acquired::taken_over;
-    if (Clock::now() - start > patience) return Acquired::no;
+    const auto waited = Clock::now() - start;
+    if (waited > patience || (waited > kStopPatience && peers.is_stopped(holder)))
+      return Acquired::no;
   }
 }
 

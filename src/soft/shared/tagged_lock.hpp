@@ -3,8 +3,9 @@
 /// \file A lock in shared memory whose holder may be killed at any instruction.
 ///
 /// The word names its holder, so a waiter can find out that the holder is dead and take over; the
-/// new holder must repair what the old one left half done. If a holder lives but does not leave (a
-/// stopped process), the attempt fails after a bound: nothing waits for ever.
+/// new holder must repair what the old one left half done. If a holder lives but does not leave,
+/// the attempt fails: soon if the process is stopped, and else after a bound. Nothing waits for
+/// ever.
 ///
 /// Owns nothing: the word is in a segment. Any thread of any process. TaggedGuard has the rank that
 /// it is given; a waiter that checks whether the holder lives takes `peers`. Taking a free one is

@@ -28,6 +28,7 @@ TEST(ErrcFromErrno, MapsEachErrnoToADecision) {
            Row{ENOSPC, Errc::out_of_resources},
            Row{EAGAIN, Errc::out_of_resources},
            Row{EDQUOT, Errc::out_of_resources},
+           Row{EFBIG, Errc::out_of_resources},
            Row{ENOBUFS, Errc::out_of_resources},
            Row{EACCES, Errc::permission_denied},
            Row{EPERM, Errc::permission_denied},

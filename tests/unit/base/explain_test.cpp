@@ -79,6 +79,7 @@ constexpr Pair kPairs[] = {
     {Errc::out_of_resources, ENOSPC, "fallocate", "shared memory bytes", "--shm-size"},
     {Errc::out_of_resources, ENOSPC, "ibv_create_qp", "", "an adapter answers the same"},
     {Errc::out_of_resources, EDQUOT, "open", "soft directory", "quota"},
+    {Errc::out_of_resources, EFBIG, "ftruncate", "file size", "ulimit -f"},
     {Errc::out_of_resources, ENOBUFS, "accept", "connection", "network buffers"},
     {Errc::out_of_resources, EAGAIN, "pthread_create", "", "ulimit -u"},
     {Errc::out_of_resources, EAGAIN, "mmap", "", "temporarily short of it"},

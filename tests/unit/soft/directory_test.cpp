@@ -177,6 +177,48 @@ TEST_F(DirectoryTest, TakesOverWhatTheDeadLeft) {
   EXPECT_FALSE(fs::exists(place.path()));
 }
 
+TEST_F(DirectoryTest, RemovesAThousandFiles) {  // The kernel lists them in many parts.
+  const Directory directory = require(Directory::open());
+  const ClaimedSlot claimed = require(directory.claim());
+  for (std::uint32_t number = 1; number <= 1000; ++number)
+    std::ofstream{directory.file('m', claimed.slot, number)} << "ours";
+  directory.release(claimed.slot);
+  ::close(claimed.fd);
+  EXPECT_FALSE(fs::exists(place.path()));
+}
+
+TEST_F(DirectoryTest, RemovesWhatAnEarlierOwnerOfTheSlotLeft) {
+  // A process that had no descriptor left when it ended removed only its segment.
+  fs::create_directory(place.path());
+  fs::permissions(place.path(), fs::perms::owner_all);
+  const Directory directory = require(Directory::open());
+  ASSERT_EQ(mkfifo(directory.file('c', 0, 1).c_str(), 0600), 0);
+  ASSERT_EQ(mkfifo(directory.file('c', 1, 1).c_str(), 0600), 0);
+  const ClaimedSlot claimed = require(directory.claim());
+  ASSERT_EQ(claimed.slot, 0u);
+  EXPECT_FALSE(fs::exists(directory.file('c', 0, 1)));
+  EXPECT_TRUE(fs::exists(directory.file('c', 1, 1))) << "its slot was not claimed";
+  EXPECT_TRUE(fs::exists(directory.file('p', 0, 0)));
+  directory.release(claimed.slot);
+  ::close(claimed.fd);
+}
+
+TEST_F(DirectoryTest, IsTheSameAfterTheProcessWentElsewhere) {
+  const std::string name = fs::path{place.path()}.filename();
+  setenv("VERBATIM_SOFT_DIR", name.c_str(), 1);
+  test::in_forked_child([&] {
+    fs::current_path(fs::path{place.path()}.parent_path());
+    const Directory directory = require(Directory::open());
+    fs::current_path("/");
+    EXPECT_EQ(directory.path(), place.path());
+    const ClaimedSlot claimed = require(directory.claim());
+    EXPECT_TRUE(fs::exists(directory.file('p', claimed.slot, 0)));
+    directory.release(claimed.slot);
+    ::close(claimed.fd);
+  });
+  setenv("VERBATIM_SOFT_DIR", place.path().c_str(), 1);
+}
+
 TEST_F(DirectoryTest, LeavesTheLivingAloneWhenItCleansUp) {
   const Directory directory = require(Directory::open());
   const ClaimedSlot living = require(directory.claim());

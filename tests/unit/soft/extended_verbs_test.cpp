@@ -8,11 +8,17 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <mutex>
+#include <thread>
+#include <vector>
 
+#include "soft/completer/completion_queue.hpp"
 #include "soft/completer/shared_ring.hpp"
 #include "soft/control/completion_queue.hpp"
 #include "soft/control/queue_pair.hpp"
@@ -124,6 +130,12 @@ class Extended : public testing::Test {
     ibv_recv_wr request{.wr_id = id, .next = nullptr, .sg_list = &element, .num_sge = 1};
     ibv_recv_wr* rejected = nullptr;
     ASSERT_EQ(post_receive(pairs[1], &request, &rejected), 0);
+  }
+  /// Adds a write of the word at 0 to the word at 512.
+  void add_write(ibv_qp_ex* builder, std::uint64_t id) {
+    builder->wr_id = id;
+    ibv_wr_rdma_write(builder, region->rkey, address(512));
+    ibv_wr_set_sge(builder, region->lkey, address(0), 8);
   }
   /// Waits for the next completion, and leaves the queue open for reading it.
   void start() {
@@ -250,6 +262,49 @@ TEST_F(Extended, TooManyRequestsFailAsAWhole) {
   EXPECT_EQ(ibv_start_poll(queue, &none), ENOENT) << "nothing was posted";
 }
 
+// If ibv_wr_complete fails, the whole list is aborted (man ibv_wr_post).
+TEST_F(Extended, ListWithABadRequestRunsNothing) {
+  ibv_qp_ex* const builder = to_extended(pairs[0]);
+  const ibv_sge element{address(0), 8, region->lkey};
+  const std::array<ibv_sge, 3> too_many{element, element, element};
+  word(0) = 0x5a;
+  ibv_wr_start(builder);
+  builder->wr_flags = IBV_SEND_SIGNALED;
+  add_write(builder, 1);
+  ibv_wr_rdma_write(builder, region->rkey, address(1024));
+  ibv_wr_set_sge_list(builder, too_many.size(), too_many.data());
+  EXPECT_EQ(ibv_wr_complete(builder), EINVAL);
+  ibv_poll_cq_attr none{};
+  EXPECT_EQ(ibv_start_poll(queue, &none), ENOENT) << "the first request completed";
+  EXPECT_EQ(word(512), 0u) << "the first request ran";
+}
+
+TEST_F(Extended, ListWithoutRoomForAllRunsNothing) {
+  constexpr std::uint32_t kPlaces = 8;  // As wanted_pair() asks for.
+  ibv_qp_ex* const builder = to_extended(pairs[0]);
+  builder->wr_flags = IBV_SEND_SIGNALED;
+  ibv_wr_start(builder);
+  for (std::uint64_t id = 0; id < kPlaces - 1; ++id) add_write(builder, id);
+  ASSERT_EQ(ibv_wr_complete(builder), 0);
+  word(0) = 0x5a;
+  ibv_wr_start(builder);
+  add_write(builder, 100);
+  add_write(builder, 101);
+  EXPECT_EQ(ibv_wr_complete(builder), ENOMEM);
+  EXPECT_EQ(word(512), 0u) << "the first request ran";
+  start();
+  for (std::uint64_t id = 0; id < kPlaces - 1; ++id) {
+    EXPECT_EQ(queue->wr_id, id);
+    if (id + 1 < kPlaces - 1) next();
+  }
+  EXPECT_EQ(ibv_next_poll(queue), ENOENT) << "part of the refused list completed";
+  ibv_end_poll(queue);
+  ibv_wr_start(builder);  // Now all places are free.
+  for (std::uint64_t id = 0; id < kPlaces; ++id) add_write(builder, id);
+  EXPECT_EQ(ibv_wr_complete(builder), 0);
+  EXPECT_EQ(word(512), 0x5au);
+}
+
 TEST_F(Extended, CompletionsCarryTheTimeOfTheDevicesClock) {
   ibv_values_ex clock{.comp_mask = IBV_VALUES_MASK_RAW_CLOCK, .raw_clock = {}};
   ASSERT_EQ(ibv_query_rt_values_ex(context, &clock), 0);
@@ -277,11 +332,90 @@ TEST_F(Extended, CompletionsCarryTheTimeOfTheDevicesClock) {
   EXPECT_LE(since, std::chrono::minutes{1});
 }
 
+// From a start_poll that succeeds to end_poll, the completion belongs to one thread.
+TEST_F(Extended, PollersOfOneQueueTakeTurns) {
+  constexpr std::uint64_t kWrites = 5'000;
+  std::vector<std::atomic<unsigned>> seen(kWrites);
+  std::atomic<std::uint64_t> taken{0};
+  const auto poll_all = [&] {
+    ibv_poll_cq_attr none{};
+    while (taken < kWrites) {
+      if (ibv_start_poll(queue, &none) != 0) {
+        std::this_thread::yield();
+        continue;
+      }
+      do {
+        std::this_thread::yield();  // The other thread polls now, if it can.
+        if (queue->wr_id < kWrites) ++seen[queue->wr_id];
+        ++taken;
+      } while (ibv_next_poll(queue) == 0);
+      ibv_end_poll(queue);
+    }
+  };
+  std::thread one{poll_all};
+  std::thread other{poll_all};
+  ibv_qp_ex* const builder = to_extended(pairs[0]);
+  builder->wr_flags = IBV_SEND_SIGNALED;
+  for (std::uint64_t id = 0; id < kWrites;) {
+    ibv_wr_start(builder);
+    add_write(builder, id);
+    const int failed = ibv_wr_complete(builder);
+    if (failed == 0) ++id;
+    if (failed == ENOMEM) std::this_thread::yield();  // Until completions are polled.
+  }
+  one.join();
+  other.join();
+  EXPECT_TRUE(std::ranges::all_of(seen, [](const auto& times) { return times == 1; }))
+      << "a completion was read twice, or never";
+}
+
+TEST_F(Extended, PollHoldsTheQueueFromASuccessfulStartToItsEnd) {
+  SpinLock& lock = CompletionQueue::of(ibv_cq_ex_to_cq(queue)).poll_lock;
+  const auto is_free = [&] {
+    const bool taken = lock.try_lock();
+    if (taken) lock.unlock();
+    return taken;
+  };
+  ibv_poll_cq_attr none{};
+  EXPECT_EQ(ibv_start_poll(queue, &none), ENOENT);
+  EXPECT_TRUE(is_free()) << "there was nothing to read";
+  ibv_poll_cq_attr unknown{.comp_mask = 1};
+  EXPECT_EQ(ibv_start_poll(queue, &unknown), EINVAL);
+  EXPECT_TRUE(is_free()) << "the call was refused";
+  ibv_qp_ex* const builder = to_extended(pairs[0]);
+  builder->wr_flags = IBV_SEND_SIGNALED;
+  ibv_wr_start(builder);
+  add_write(builder, 1);
+  ASSERT_EQ(ibv_wr_complete(builder), 0);
+  start();
+  EXPECT_FALSE(is_free());
+  EXPECT_EQ(ibv_next_poll(queue), ENOENT);
+  EXPECT_FALSE(is_free()) << "the program still has to call end_poll";
+  ibv_end_poll(queue);
+  EXPECT_TRUE(is_free());
+}
+
+TEST_F(Extended, QueueOfASingleThreadIsNotLocked) {
+  ibv_cq_init_attr_ex wanted{};
+  wanted.cqe = 16;
+  wanted.comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS;
+  wanted.flags = IBV_CREATE_CQ_ATTR_SINGLE_THREADED;
+  ibv_cq_ex* const single = ibv_create_cq_ex(context, &wanted);
+  ASSERT_NE(single, nullptr);
+  {
+    const std::lock_guard held{CompletionQueue::of(ibv_cq_ex_to_cq(single)).poll_lock};
+    ibv_poll_cq_attr none{};
+    EXPECT_EQ(ibv_start_poll(single, &none), ENOENT);  // A lock would wait for ever.
+  }
+  EXPECT_EQ(destroy_completion_queue(ibv_cq_ex_to_cq(single)), 0);
+}
+
 /// What the child of a fork sees, one bit per broken promise.
 unsigned refusals(ibv_cq_ex* queue, ibv_qp_ex* builder) {
   ibv_poll_cq_attr none{};
   unsigned broken = ibv_start_poll(queue, &none) != EOWNERDEAD;
   broken |= 2u * (ibv_next_poll(queue) != EOWNERDEAD);
+  ibv_end_poll(queue);
   ibv_wr_start(builder);
   ibv_wr_rdma_write(builder, 0, 0);
   broken |= 4u * (ibv_wr_complete(builder) != EOWNERDEAD);
@@ -291,18 +425,26 @@ unsigned refusals(ibv_cq_ex* queue, ibv_qp_ex* builder) {
 }
 
 TEST_F(Extended, ForkedChildIsRefused) {
+  ibv_qp_ex* const other = to_extended(pairs[1]);
+  other->wr_flags = IBV_SEND_SIGNALED;
+  ibv_wr_start(other);
+  add_write(other, 6);
+  ASSERT_EQ(ibv_wr_complete(other), 0);
+  start();
   ibv_qp_ex* const builder = to_extended(pairs[0]);
-  ibv_wr_start(builder);  // The child inherits the open list, and the lock.
+  ibv_wr_start(builder);  // The child inherits the open poll and the open list, and their locks.
   const pid_t child = fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
-    alarm(10);  // Whoever waits for that lock waits for ever.
+    alarm(60);  // Whoever waits for these locks waits for ever.
     _exit(static_cast<int>(refusals(queue, builder)));
   }
   int status = 0;
   ASSERT_EQ(waitpid(child, &status, 0), child);
   ASSERT_TRUE(WIFEXITED(status)) << "the child ended by signal " << WTERMSIG(status);
   EXPECT_EQ(WEXITSTATUS(status), 0) << "one bit for each promise broken in the child";
+  EXPECT_EQ(queue->wr_id, 6u);
+  ibv_end_poll(queue);
   builder->wr_id = 7;
   builder->wr_flags = IBV_SEND_SIGNALED;
   ibv_wr_rdma_write(builder, region->rkey, address(512));
@@ -319,6 +461,15 @@ TEST_F(Extended, WhatIsUnknownIsRefused) {
   strange.wc_flags = IBV_WC_EX_WITH_TM_INFO;
   EXPECT_EQ(ibv_create_cq_ex(context, &strange), nullptr);
   EXPECT_EQ(errno, EOPNOTSUPP);
+  strange.wc_flags = 0;
+  strange.comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS;
+  for (const std::uint32_t flags : {std::uint32_t{IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN}, 1u << 20,
+                                    IBV_CREATE_CQ_ATTR_SINGLE_THREADED | 1u << 31}) {
+    strange.flags = flags;
+    errno = 0;
+    EXPECT_EQ(ibv_create_cq_ex(context, &strange), nullptr) << flags;
+    EXPECT_EQ(errno, EOPNOTSUPP);
+  }
   ibv_qp_init_attr_ex wanted = wanted_pair();
   wanted.send_ops_flags |= IBV_QP_EX_WITH_TSO;
   EXPECT_EQ(create_pair(&wanted), nullptr);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Goal: a lock that is taken out of order ends a checked program, and both places are named.
 // Method: the checker's own functions, which every build has; locks of two ranks, if the build
-//         checks them.
+//         checks them. Whether the engine was compiled to check, too: it says so itself.
 #include "soft/shared/lock_rank.hpp"
 
 #include <gtest/gtest.h>
@@ -68,6 +68,10 @@ TEST_F(LockOrder, ChildOfAForkHoldsNothing) {
   take(kHigh);
   forget_ranks();
   take(kLow);
+}
+
+TEST_F(LockOrder, IsCheckedByTheEngineIfThisBuildChecks) {
+  EXPECT_EQ(ranks_are_checked(), kRanksChecked);
 }
 
 TEST_F(LockOrder, IsCheckedByTheLocksThemselves) {

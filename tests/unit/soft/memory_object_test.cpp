@@ -4,9 +4,11 @@
 #include "soft/memory/memory_object.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <filesystem>
 #include <span>
 #include <vector>
@@ -95,6 +97,18 @@ TEST_F(MemoryObjectTest, WhatWasNotAllocatedIsNotFreed) {
 TEST_F(MemoryObjectTest, TooMuchIsAnError) {
   EXPECT_EQ(objects.allocate(std::size_t{1} << 62, ObjectPages::ordinary), nullptr);
   EXPECT_NE(errno, 0);
+}
+
+TEST_F(MemoryObjectTest, LimitOfFileSizesIsAnErrorAndNoSignal) {
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  const rlimit few{.rlim_cur = 1 << 20, .rlim_max = before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &few), 0);
+  EXPECT_EQ(objects.allocate(4 << 20, ObjectPages::ordinary), nullptr);
+  EXPECT_EQ(errno, EFBIG);
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+  void* const made = allocate(4 << 20);
+  EXPECT_EQ(objects.free(made, 4 << 20), 0);
 }
 
 }  // namespace

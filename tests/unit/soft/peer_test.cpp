@@ -7,13 +7,16 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <cstdlib>
 #include <fstream>
 #include <string>
 
 #include "soft/shared/segment.hpp"
+#include "support/few_descriptors.hpp"
 #include "support/require.hpp"
 #include "unit/soft/soft_directory.hpp"
 
@@ -41,7 +44,40 @@ TEST_F(PeersTest, FindsItself) {
   EXPECT_TRUE(self->has_memory());
   EXPECT_EQ(&self->segment(), &own->shared());
   EXPECT_EQ(&self->region(0), own->trusted_regions()) << "not what others can write";
-  EXPECT_TRUE(peers.is_alive(own->tag()));
+  EXPECT_FALSE(peers.is_dead(own->tag()));
+}
+
+// It would allocate the page, or raise SIGBUS where /dev/shm is full.
+TEST_F(PeersTest, LooksAtNoPlaceOfItsOwnTablesThatHasNoMemory) {
+  EXPECT_EQ(peers.self().queue_pair(7), nullptr);
+  EXPECT_EQ(peers.self().completion_queue(7), nullptr);
+  SharedQueuePair& used = own->shared().queue_pairs[7];
+  ASSERT_TRUE(own->back(&used, sizeof used));
+  EXPECT_EQ(peers.self().queue_pair(7), &used);
+}
+
+// A pipe is known by its place in a table, which the next one may get.
+TEST_F(PeersTest, WritesToThePipeThatHasTheNumberNow) {
+  const auto other = require(OwnSegment::create(directory));
+  const PeerRef found = peers.find(other->slot());
+  ASSERT_TRUE(found);
+  MemoryObject& place_of_pipe = other->shared().objects[3];
+  ASSERT_TRUE(other->back(&place_of_pipe, sizeof place_of_pipe));
+  const std::array<std::byte, 8> message{};
+  // The first one stays open, as it does in a peer that has written to it.
+  std::array<std::array<int, 2>, 2> pipes{};
+  for (auto& ends : pipes) {
+    ASSERT_EQ(pipe2(ends.data(), O_CLOEXEC | O_NONBLOCK), 0);
+    struct stat info{};
+    ASSERT_EQ(fstat(ends[1], &info), 0);
+    place_of_pipe.inode = info.st_ino;
+    place_of_pipe.fd.store(static_cast<std::uint32_t>(ends[1]) + 1);
+    EXPECT_TRUE(found->write_channel(directory, kPipeChannel | 3, message));
+    std::array<std::byte, 8> came{};
+    EXPECT_EQ(read(ends[0], came.data(), came.size()), 8) << "it went elsewhere";
+  }
+  for (const auto& ends : pipes)
+    for (const int end : ends) close(end);
 }
 
 TEST_F(PeersTest, FindsAnotherAndMapsItsSegment) {
@@ -66,7 +102,7 @@ TEST_F(PeersTest, NoticesThatOneIsGoneAndAnotherCame) {
   ASSERT_TRUE(former);
   other.reset();
   EXPECT_FALSE(former->is_alive());
-  EXPECT_FALSE(peers.is_alive(tag));
+  EXPECT_TRUE(peers.is_dead(tag));
   EXPECT_FALSE(peers.find(slot));
   other = require(OwnSegment::create(directory));
   ASSERT_EQ(other->slot(), slot);
@@ -75,7 +111,7 @@ TEST_F(PeersTest, NoticesThatOneIsGoneAndAnotherCame) {
   EXPECT_NE(present, former);
   EXPECT_EQ(present->tag(), other->tag());
   EXPECT_FALSE(former->is_alive()) << "once dead, always dead";
-  EXPECT_FALSE(peers.is_alive(tag));
+  EXPECT_TRUE(peers.is_dead(tag));
   EXPECT_EQ(former->live_pid(), 0u) << "a pid is another process's some day";
   former->segment().attention.store(1);  // Stays mapped: queue pairs may still point to it.
 }
@@ -142,8 +178,25 @@ TEST_F(PeersTest, NobodyIsNobody) {
   EXPECT_FALSE(peers.find(700));
   EXPECT_FALSE(peers.find(kProcessSlots));
   EXPECT_FALSE(peers.find(0xffffffff));
-  EXPECT_FALSE(peers.is_alive(0));
-  EXPECT_FALSE(peers.is_alive(tag_of(700, 5)));
+  EXPECT_TRUE(peers.is_dead(0));
+  EXPECT_TRUE(peers.is_dead(tag_of(700, 5)));
+}
+
+TEST_F(PeersTest, ProcessThatCannotBeAttachedIsNotDead) {
+  const auto other = require(OwnSegment::create(directory));
+  const test::FewDescriptors none{0};
+  EXPECT_FALSE(peers.find(other->slot()));
+  EXPECT_FALSE(peers.is_dead(other->tag()));
+  EXPECT_FALSE(peers.is_dead(tag_of(700, 5))) << "nobody can tell";
+}
+
+TEST_F(PeersTest, ProcessThatIsKnownToBeDeadIsSoWithoutADescriptor) {
+  auto other = require(OwnSegment::create(directory));
+  const std::uint32_t tag = other->tag();
+  ASSERT_TRUE(peers.find(other->slot()));
+  other.reset();
+  const test::FewDescriptors none{0};
+  EXPECT_TRUE(peers.is_dead(tag));
 }
 
 TEST_F(PeersTest, ShortFileIsNoSegment) {
@@ -180,9 +233,9 @@ TEST_F(PeersTest, ChannelOfNobodyIsNone) {
   const auto other = require(OwnSegment::create(directory));
   const PeerRef found = peers.find(other->slot());
   ASSERT_TRUE(found);
-  found->write_channel(directory, 42, {});
-  found->write_channel(directory, kPipeChannel | 3, {});
-  found->write_channel(directory, ~0u, {});
+  EXPECT_FALSE(found->write_channel(directory, 42, {}));
+  EXPECT_FALSE(found->write_channel(directory, kPipeChannel | 3, {}));
+  EXPECT_FALSE(found->write_channel(directory, ~0u, {}));
 }
 
 TEST(MemoryPolicy, EnvironmentDeniesWays) {

@@ -43,9 +43,10 @@ class MemoryTest : public testing::Test {
     const auto id = reinterpret_cast<Domain*>(raw)->id;
     return {region->rkey, id, IBV_ACCESS_REMOTE_WRITE, base(), bytes.size()};
   }
-  [[nodiscard]] bool serves(std::uint32_t key, std::uint64_t address, std::uint64_t length) {
+  [[nodiscard]] bool serves(std::uint32_t key, std::uint64_t address, std::uint64_t length,
+                            bool writes = true) {
     Location location;
-    return locate_served(engine, key, address, length, location);
+    return locate_served(engine, key, address, length, writes, location);
   }
   [[nodiscard]] bool reaches(const RangeCheck& range) {
     Location location;
@@ -219,6 +220,13 @@ TEST_F(MemoryTest, RelayServesRegisteredMemoryOnly) {
   EXPECT_FALSE(serves(0, base(), 1));
   EXPECT_FALSE(serves(region->rkey, base() + 1, bytes.size()));
   EXPECT_FALSE(serves(region->rkey, base() - 1, 1));
+  EXPECT_TRUE(serves(region->rkey, base(), 1, false));
+  // The memory may be mapped without the right to write to it.
+  ibv_mr* const read_only = register_memory(raw, bytes.data(), bytes.size(), base(), 0);
+  ASSERT_NE(read_only, nullptr);
+  EXPECT_TRUE(serves(read_only->rkey, base(), 1, false));
+  EXPECT_FALSE(serves(read_only->rkey, base(), 1, true));
+  EXPECT_EQ(deregister_memory(read_only), 0);
 }
 
 TEST_F(MemoryTest, RegistrationOfWhatIsNotThereFails) {

@@ -5,15 +5,18 @@
 #include "soft/shared/segment.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <filesystem>
 #include <map>
 #include <span>
 
 #include "soft/shared/liveness.hpp"
+#include "support/forked_child.hpp"
 #include "support/named_error.hpp"
 #include "support/pattern.hpp"
 #include "support/seed.hpp"
@@ -97,6 +100,18 @@ TEST_F(SegmentTest, MoreThanThereIsIsAnError) {
   EXPECT_TRUE(test::fails_naming(own->allocate(kSegmentBytes), Errc::out_of_resources, "bytes",
                                  {.value = kSegmentBytes, .limit = kSegmentBytes}));
   EXPECT_TRUE(test::succeeds(own->allocate(kPage))) << "and does no harm";
+}
+
+TEST_F(SegmentTest, LimitOfFileSizesIsAnErrorAndNoSignal) {
+  test::in_forked_child([&] {
+    const rlimit few{.rlim_cur = 1 << 20, .rlim_max = RLIM_INFINITY};
+    ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &few), 0);
+    const auto made = OwnSegment::create(directory);
+    EXPECT_TRUE(test::fails_naming(made, Errc::out_of_resources, "ulimit -f",
+                                   {.value = kSegmentBytes, .limit = 1 << 20}));
+    EXPECT_EQ(made.error().os_error, EFBIG);
+    EXPECT_FALSE(std::filesystem::exists(directory.file('p', own->slot() + 1, 0)));
+  });
 }
 
 TEST_F(SegmentTest, RandomAllocationsNeverOverlap) {

@@ -10,11 +10,15 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <cstdio>
 #include <new>
+#include <optional>
+#include <string>
 #include <thread>
 
 #include "soft/shared/directory.hpp"
 #include "soft/shared/segment.hpp"
+#include "support/few_descriptors.hpp"
 #include "support/forked_child.hpp"
 #include "support/require.hpp"
 #include "unit/soft/soft_directory.hpp"
@@ -67,6 +71,31 @@ TEST_F(TaggedLock, HolderThatWentIsReplaced) {
     Owner other{directory};
     ASSERT_EQ(acquire(lock, other.own->tag(), other.peers), Acquired::yes);
   }
+  EXPECT_EQ(acquire(lock, us.own->tag(), us.peers), Acquired::taken_over);
+}
+
+TEST_F(TaggedLock, HolderIsNotReplacedWithoutADescriptorToFindItOut) {
+  std::optional<Owner> other{std::in_place, directory};
+  ASSERT_EQ(acquire(lock, other->own->tag(), other->peers), Acquired::yes);
+  {
+    const test::FewDescriptors none{0};
+    EXPECT_EQ(acquire(lock, us.own->tag(), us.peers, 30ms), Acquired::no);
+    EXPECT_EQ(lock.load(), other->own->tag());
+  }
+  EXPECT_EQ(acquire(lock, us.own->tag(), us.peers, 30ms), Acquired::no);
+  other.reset();
+  EXPECT_EQ(acquire(lock, us.own->tag(), us.peers), Acquired::taken_over);
+}
+
+TEST_F(TaggedLock, HolderIsNotReplacedWhileTheDirectoryCannotBeSeen) {
+  std::optional<Owner> other{std::in_place, directory};
+  ASSERT_EQ(acquire(lock, other->own->tag(), other->peers), Acquired::yes);
+  const std::string away = place.path() + "-away";
+  // As after chroot(): there is no such file, but that says nothing about the process.
+  ASSERT_EQ(std::rename(place.path().c_str(), away.c_str()), 0);
+  EXPECT_EQ(acquire(lock, us.own->tag(), us.peers, 30ms), Acquired::no);
+  EXPECT_EQ(std::rename(away.c_str(), place.path().c_str()), 0);
+  other.reset();
   EXPECT_EQ(acquire(lock, us.own->tag(), us.peers), Acquired::taken_over);
 }
 
