@@ -84,7 +84,7 @@ def one_program(tests):
                       status != 0 or missing else "", output)
         for library, how in ((PRELOAD, "preload"), (ALONE, "stand-alone")):
             env["LD_PRELOAD"] = str(library)
-            for program in ("conventions", "cancelled", "discovery"):
+            for program in ("conventions", "cancelled", "no_memory", "discovery"):
                 tests.lines(f"{program} ({how}, {link})",
                             *tests.run([BUILD / f"tests/preload/preload_{program}"], env))
     env = environment(LD_PRELOAD=PRELOAD, VERBATIM_SOFT_DEVICES=3)

@@ -15,7 +15,7 @@ UCX = {
     "ucp_fadd": ["-s 8 -n 50"],
     "ucp_cswap": ["-s 8 -n 50"],
     "tag_bw": ["-s 64", "-s 2048", "-s 65536", "-s 1048576 -n 100", "-s 2048 -U"],
-    "tag_lat": ["-s 8 -n 100"],
+    "tag_lat": ["-s 8 -n 100", "-s 8 -n 100 -E sleep"],
     "ucp_am_bw": ["-s 8", "-s 1024", "-s 65536"],
     "ucp_am_lat": ["-s 1024 -n 100"],
     "stream_bw": ["-s 4096"],

@@ -31,10 +31,10 @@ FOR_PROGRAMS = {"ibv_query_gid_type", "ibv_read_sysfs_file"}
 PATHS = set("""
 open open64 openat openat64 __open_2 __open64_2 __openat_2 __openat64_2 fopen fopen64 stat stat64
 lstat lstat64 fstat fstat64 fstatat fstatat64 statx __xstat __xstat64 __lxstat __lxstat64 __fxstat
-__fxstat64 __fxstatat __fxstatat64 access eaccess faccessat realpath __realpath_chk readlink
-readlinkat __readlink_chk __readlinkat_chk opendir fdopendir readdir readdir64 readdir_r readdir64_r
-closedir rewinddir telldir seekdir dirfd scandir scandir64 chdir fchdir getcwd __getcwd_chk
-getxattr lgetxattr
+__fxstat64 __fxstatat __fxstatat64 access eaccess euidaccess faccessat realpath __realpath_chk
+readlink readlinkat __readlink_chk __readlinkat_chk opendir fdopendir readdir readdir64 readdir_r
+readdir64_r closedir rewinddir telldir seekdir dirfd scandir scandir64 chdir fchdir getcwd
+__getcwd_chk getxattr lgetxattr
 """.split())
 # Functions that look up others at run time; not in the stand-alone library, which programs load.
 LOADER = {"dlsym", "dlvsym"}

@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "preload/dispatch.hpp"
+#include "soft/abi/inherited.hpp"
 #include "soft/abi/scripted_verbs.hpp"
 #include "soft/control/address_handle.hpp"
 #include "soft/control/device.hpp"
@@ -96,7 +97,8 @@ VERBATIM_EXPORT ibv_pd* ibv_alloc_pd(ibv_context* context) {
 }
 
 VERBATIM_EXPORT int ibv_dealloc_pd(ibv_pd* domain) {
-  return dispatch<"ibv_dealloc_pd", "IBVERBS_1.1", &engine::free_domain>(domain);
+  return dispatch<"ibv_dealloc_pd", "IBVERBS_1.1", engine::kDestroying<engine::free_domain>>(
+      domain);
 }
 
 VERBATIM_EXPORT ibv_mr* ibv_reg_mr(ibv_pd* domain, void* address, std::size_t length, int access) {
@@ -128,7 +130,8 @@ VERBATIM_EXPORT int ibv_rereg_mr(ibv_mr* region, int flags, ibv_pd* domain, void
 }
 
 VERBATIM_EXPORT int ibv_dereg_mr(ibv_mr* region) {
-  return dispatch<"ibv_dereg_mr", "IBVERBS_1.1", &engine::deregister_memory>(region);
+  return dispatch<"ibv_dereg_mr", "IBVERBS_1.1", engine::kDestroying<engine::deregister_memory>>(
+      region);
 }
 
 VERBATIM_EXPORT ibv_ah* ibv_create_ah(ibv_pd* domain, ibv_ah_attr* path) {

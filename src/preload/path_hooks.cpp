@@ -17,6 +17,7 @@
 #include "base/uncancelled.hpp"
 #include "preload/original.hpp"
 #include "preload/place.hpp"
+#include "soft/shared/segment.hpp"
 
 namespace verbatim::preload {
 namespace {
@@ -31,6 +32,7 @@ constinit Original<FILE*(const char*, const char*)> original_fopen{"fopen"};
 constinit Original<FILE*(const char*, const char*)> original_fopen64{"fopen64"};
 constinit Original<int(const char*, int)> original_access{"access"};
 constinit Original<int(const char*, int)> original_eaccess{"eaccess"};
+constinit Original<int(const char*, int)> original_euidaccess{"euidaccess"};
 constinit Original<int(int, const char*, int, int)> original_faccessat{"faccessat"};
 constinit Original<char*(const char*, char*)> original_realpath{"realpath"};
 constinit Original<ssize_t(const char*, char*, std::size_t)> original_readlink{"readlink"};
@@ -63,6 +65,11 @@ int open_place(const Place& place, int flags) noexcept {
   if ((flags & O_ACCMODE) != O_RDONLY) return fail(EACCES);
   const int fd = memfd_create("verbatim", (flags & O_CLOEXEC) != 0 ? MFD_CLOEXEC : 0);
   if (fd < 0) return -1;
+  // Beyond the limit of file sizes, write() would end the program.
+  if (const int failure = engine::set_file_size(fd, file.length)) {
+    close(fd);
+    return fail(failure);
+  }
   if (write(fd, file.text, file.length) != static_cast<ssize_t>(file.length) ||
       lseek(fd, 0, SEEK_SET) != 0) {
     close(fd);
@@ -94,6 +101,7 @@ mode_t mode_argument(int flags, va_list arguments) noexcept {
   original_fopen64.find();
   original_access.find();
   original_eaccess.find();
+  original_euidaccess.find();
   original_faccessat.find();
   original_realpath.find();
   original_readlink.find();
@@ -177,6 +185,12 @@ VERBATIM_EXPORT int access(const char* path, int mode) noexcept {
 VERBATIM_EXPORT int eaccess(const char* path, int mode) noexcept {
   const Place place{path};
   return place.is_ours() ? check_access(place.file(), mode) : original_eaccess(place.path(), mode);
+}
+
+VERBATIM_EXPORT int euidaccess(const char* path, int mode) noexcept {
+  const Place place{path};
+  return place.is_ours() ? check_access(place.file(), mode)
+                         : original_euidaccess(place.path(), mode);
 }
 
 VERBATIM_EXPORT int faccessat(int directory, const char* path, int mode, int flags) noexcept {

@@ -95,9 +95,9 @@ Place::Place(const char* path) noexcept : Place(AT_FDCWD, path) {}
 Place::Place(int directory, const char* path) noexcept : directory_(directory), path_(path) {
   if (path == nullptr || *path == '\0') return;
   // Every file that a program opens comes through here. This first test ends the work for most of
-  // them.
+  // them: only /dev, /sys, //... and /./... go on.
   const bool is_absolute = path[0] == '/';
-  if (is_absolute && path[1] != 'd' && path[1] != 's') return;
+  if (is_absolute && !string_view{"ds/."}.contains(path[1])) return;
   if (!is_absolute) size_ = path_of_directory(directory, text_, sizeof text_);
   if ((!is_absolute && size_ == 0) || DevicesHidden::now()) return;
   follow(path);

@@ -2,6 +2,7 @@
 // Completion channels and queues, queue pairs, shared receive queues, events.
 #include "preload/dispatch.hpp"
 #include "soft/abi/extended_verbs.hpp"
+#include "soft/abi/inherited.hpp"
 #include "soft/abi/scripted_verbs.hpp"
 #include "soft/control/completion_channel.hpp"
 #include "soft/control/completion_queue.hpp"
@@ -80,7 +81,8 @@ VERBATIM_EXPORT ibv_comp_channel* ibv_create_comp_channel(ibv_context* context) 
 }
 
 VERBATIM_EXPORT int ibv_destroy_comp_channel(ibv_comp_channel* channel) {
-  return dispatch<"ibv_destroy_comp_channel", "IBVERBS_1.0", &engine::destroy_channel>(channel);
+  return dispatch<"ibv_destroy_comp_channel", "IBVERBS_1.0",
+                  engine::kDestroying<engine::destroy_channel>>(channel);
 }
 
 VERBATIM_EXPORT ibv_cq* ibv_create_cq(ibv_context* context, int depth, void* user,
@@ -95,12 +97,13 @@ VERBATIM_EXPORT int ibv_resize_cq(ibv_cq* queue, int depth) {
 }
 
 VERBATIM_EXPORT int ibv_destroy_cq(ibv_cq* queue) {
-  return dispatch<"ibv_destroy_cq", "IBVERBS_1.1", &engine::destroy_completion_queue>(queue);
+  return dispatch<"ibv_destroy_cq", "IBVERBS_1.1",
+                  engine::kDestroying<engine::destroy_completion_queue>>(queue);
 }
 
 VERBATIM_EXPORT int ibv_get_cq_event(ibv_comp_channel* channel, ibv_cq** queue, void** user) {
-  return dispatch_waiting<"ibv_get_cq_event", "IBVERBS_1.1", &engine::get_completion_event>(
-      channel, queue, user);
+  return dispatch_waiting<"ibv_get_cq_event", "IBVERBS_1.1",
+                          engine::kEventful<engine::get_completion_event>>(channel, queue, user);
 }
 
 VERBATIM_EXPORT void ibv_ack_cq_events(ibv_cq* queue, unsigned count) {
@@ -134,7 +137,8 @@ VERBATIM_EXPORT int ibv_query_qp_data_in_order(ibv_qp* queue_pair, ibv_wr_opcode
 }
 
 VERBATIM_EXPORT int ibv_destroy_qp(ibv_qp* queue_pair) {
-  return dispatch<"ibv_destroy_qp", "IBVERBS_1.1", &engine::destroy_queue_pair>(queue_pair);
+  return dispatch<"ibv_destroy_qp", "IBVERBS_1.1", engine::kDestroying<engine::destroy_queue_pair>>(
+      queue_pair);
 }
 
 VERBATIM_EXPORT int ibv_attach_mcast(ibv_qp* queue_pair, const ibv_gid* gid, std::uint16_t lid) {
@@ -169,11 +173,13 @@ VERBATIM_EXPORT int ibv_query_srq(ibv_srq* queue, ibv_srq_attr* attributes) {
 }
 
 VERBATIM_EXPORT int ibv_destroy_srq(ibv_srq* queue) {
-  return dispatch<"ibv_destroy_srq", "IBVERBS_1.1", &engine::destroy_shared_queue>(queue);
+  return dispatch<"ibv_destroy_srq", "IBVERBS_1.1",
+                  engine::kDestroying<engine::destroy_shared_queue>>(queue);
 }
 
 VERBATIM_EXPORT int ibv_get_async_event(ibv_context* context, ibv_async_event* event) {
-  return dispatch_waiting<"ibv_get_async_event", "IBVERBS_1.1", &engine::get_event>(context, event);
+  return dispatch_waiting<"ibv_get_async_event", "IBVERBS_1.1",
+                          engine::kEventful<engine::get_event>>(context, event);
 }
 
 VERBATIM_EXPORT void ibv_ack_async_event(ibv_async_event* event) {

@@ -7,6 +7,7 @@
 #include <poll.h>
 #include <stdint.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "checks.h"
@@ -35,11 +36,32 @@ static void check_devices(const char* name) {
   ibv_free_device_list(list);
   struct ibv_device** again = ibv_get_device_list(NULL);
   CHECK("get_device_list without count", again != NULL && again[0] != NULL);
+  free(again);  // As qperf does, which works with the real library.
+  again = ibv_get_device_list(NULL);
+  CHECK("get_device_list after free", again != NULL && again[0] != NULL);
   ibv_free_device_list(again);
   const int commands = dup(context->cmd_fd);
   CHECK("command descriptor", commands >= 0);
   CHECK_NULL("import_device", ibv_import_device(commands), EOPNOTSUPP);
   close(commands);
+}
+
+// Some programs keep only the first devices of a list.
+static void check_short_lists(void) {
+  const pid_t child = fork();
+  if (child == 0) {
+    setenv("VERBATIM_SOFT_DEVICES", "3", 1);
+    int count = 1;
+    for (int kept = 0; kept < count; ++kept) {
+      struct ibv_device** const list = ibv_get_device_list(&count);
+      if (list == NULL || count < 3) _exit(1);
+      list[kept] = NULL;
+      ibv_free_device_list(list);
+    }
+    _exit(0);
+  }
+  int status = -1;
+  CHECK("free_device_list of a shortened list", waitpid(child, &status, 0) == child && status == 0);
 }
 
 static void check_paths(void) {
@@ -159,7 +181,7 @@ static struct ibv_ah_attr path_to_self(void) {
   return path;
 }
 
-static int connect_to_self(struct ibv_qp* pair) {
+static int connect_to(struct ibv_qp* pair, uint32_t peer) {
   struct ibv_qp_attr attributes = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qkey = 7};
   attributes.qp_access_flags =
       IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
@@ -169,7 +191,7 @@ static int connect_to_self(struct ibv_qp* pair) {
                                  (int)(datagrams ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS));
   attributes.qp_state = IBV_QPS_RTR;
   attributes.path_mtu = IBV_MTU_1024;
-  attributes.dest_qp_num = pair->qp_num;
+  attributes.dest_qp_num = peer;
   attributes.max_dest_rd_atomic = attributes.max_rd_atomic = 4;
   attributes.min_rnr_timer = 12;
   attributes.ah_attr = path_to_self();
@@ -186,6 +208,8 @@ static int connect_to_self(struct ibv_qp* pair) {
         ibv_modify_qp(pair, &attributes, IBV_QP_STATE | IBV_QP_SQ_PSN | (datagrams ? 0 : timers));
   return failed;
 }
+
+static int connect_to_self(struct ibv_qp* pair) { return connect_to(pair, pair->qp_num); }
 
 static struct ibv_wc wait_for_completion(void) {
   struct ibv_wc completion = {.status = IBV_WC_GENERAL_ERR};
@@ -404,6 +428,69 @@ static void check_extended(void) {
   CHECK_CODE("destroy_cq, extended", ibv_destroy_cq(ibv_cq_ex_to_cq(extended)), 0);
 }
 
+// Closing a device ends what the program has left on it, like the end of the process.
+static void check_closing(void) {
+  struct ibv_qp* const pair = make_pair(IBV_QPT_RC);
+  REQUIRE("create_qp before closing", pair != NULL);
+  struct ibv_context* const second = ibv_open_device(context->device);
+  REQUIRE("open_device again", second != NULL && second != context);
+  struct ibv_pd* const its_domain = ibv_alloc_pd(second);
+  struct ibv_cq* const its_queue = ibv_create_cq(second, 8, NULL, NULL, 0);
+  struct ibv_qp_init_attr init = {
+      .send_cq = its_queue, .recv_cq = its_queue, .qp_type = IBV_QPT_RC};
+  init.cap.max_send_wr = init.cap.max_recv_wr = init.cap.max_send_sge = init.cap.max_recv_sge = 1;
+  struct ibv_qp* left[3];
+  for (int i = 0; i < 3; ++i) left[i] = ibv_create_qp(its_domain, &init);
+  REQUIRE("create_qp on it", left[0] != NULL && left[1] != NULL && left[2] != NULL);
+  CHECK("modify_qp on both", connect_to_self(left[0]) == 0 && connect_to_self(left[1]) == 0 &&
+                                 connect_to(left[2], pair->qp_num) == 0 &&
+                                 connect_to(pair, left[2]->qp_num) == 0);
+  CHECK_CODE("close_device with queue pairs", ibv_close_device(second), 0);
+  const struct ibv_send_wr send = {.wr_id = 1, .opcode = IBV_WR_SEND};
+  CHECK_CODE("post to one of them", post(pair, send, 0, 16), 0);
+  CHECK("none is there", wait_for_completion().status == IBV_WC_RETRY_EXC_ERR);
+  CHECK_CODE("destroy_qp after closing", ibv_destroy_qp(pair), 0);
+}
+
+// A forked child may destroy what it has inherited. Its parent keeps all of it.
+static void check_forked_child(void) {
+  struct ibv_comp_channel* const channel = ibv_create_comp_channel(context);
+  REQUIRE("create_comp_channel before fork", channel != NULL);
+  struct ibv_cq* const shared = queue;
+  queue = ibv_create_cq(context, 8, NULL, channel, 0);
+  struct ibv_qp* const pair = make_pair(IBV_QPT_RC);
+  REQUIRE("create_qp before fork", pair != NULL && connect_to_self(pair) == 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(60);
+    struct ibv_cq* of = NULL;
+    void* user = NULL;
+    CHECK_MINUS("get_cq_event in the child", ibv_get_cq_event(channel, &of, &user), EOWNERDEAD);
+    CHECK_NULL("reg_mr in the child", ibv_reg_mr(domain, memory, 64, 0), EOWNERDEAD);
+    CHECK_CODE("destroy_qp in the child", ibv_destroy_qp(pair), 0);
+    CHECK_CODE("destroy_cq in the child", ibv_destroy_cq(queue), 0);
+    CHECK_CODE("destroy_comp_channel in the child", ibv_destroy_comp_channel(channel), 0);
+    CHECK_CODE("dereg_mr in the child", ibv_dereg_mr(region), 0);
+    CHECK_CODE("dealloc_pd in the child", ibv_dealloc_pd(domain), 0);
+    CHECK_CODE("close_device in the child", ibv_close_device(context), 0);
+    exit(failures != 0);
+  }
+  int status = -1;
+  CHECK("the child", waitpid(child, &status, 0) == child && status == 0);
+  CHECK_CODE("req_notify_cq after the child", ibv_req_notify_cq(queue, 0), 0);
+  struct ibv_send_wr write = {.wr_id = 9, .opcode = IBV_WR_RDMA_WRITE};
+  write.wr.rdma.remote_addr = (uintptr_t)memory + 1024;
+  write.wr.rdma.rkey = region->rkey;
+  CHECK_CODE("post after the child", post(pair, write, 0, 16), 0);
+  CHECK("write after the child", wait_for_completion().status == IBV_WC_SUCCESS);
+  struct pollfd waiting = {.fd = channel->fd, .events = POLLIN};
+  CHECK("event after the child", poll(&waiting, 1, 10000) == 1);
+  CHECK_CODE("destroy_qp after the child", ibv_destroy_qp(pair), 0);
+  CHECK_CODE("destroy_cq after the child", ibv_destroy_cq(queue), 0);
+  CHECK_CODE("destroy_comp_channel after the child", ibv_destroy_comp_channel(channel), 0);
+  queue = shared;
+}
+
 static void check_what_is_missing(void) {
   struct ibv_xrcd_init_attr xrc = {.comp_mask = 3, .fd = -1, .oflags = O_CREAT};
   CHECK_NULL("open_xrcd", ibv_open_xrcd(context, &xrc), EOPNOTSUPP);
@@ -442,6 +529,7 @@ static void check_what_is_missing(void) {
 }
 
 int main(int count, char** arguments) {
+  check_short_lists();  // First, while the number of devices is open.
   check_devices(count > 1 ? arguments[1] : "soft0");
   check_paths();
   check_queries();
@@ -455,6 +543,8 @@ int main(int count, char** arguments) {
   check_completion_events();
   check_shared_receives();
   check_extended();
+  check_closing();
+  check_forked_child();
   check_what_is_missing();
   CHECK("strings", strlen(ibv_wc_status_str(IBV_WC_RETRY_EXC_ERR)) > 0 &&
                        strlen(ibv_event_type_str(IBV_EVENT_CQ_ERR)) > 0);

@@ -5,7 +5,9 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "checks.h"
@@ -35,12 +37,19 @@ static void check_classes(void) {
   CHECK("the class of verbs", has_once("/sys/class/infiniband_verbs", "uverbs-soft0"));
   CHECK("the nodes", has_once("/dev/infiniband", "uverbs-soft0"));
   CHECK("written otherwise", has_once("/sys//class/./infiniband/", "soft0"));
+  CHECK("from two slashes", has_once("//sys/class/infiniband", "soft0"));
+  CHECK("from a dot", has_once("/./sys/class/infiniband", "soft0") &&
+                          access("/.//dev/infiniband/uverbs-soft0", R_OK | W_OK) == 0);
   CHECK("from below", has_once(PORT "/../../..", "soft0"));
   struct stat info;
   CHECK("is a directory", stat(CLASS, &info) == 0 && S_ISDIR(info.st_mode));
   CHECK("may be listed", access(CLASS, R_OK | X_OK) == 0);
   errno = 0;
   CHECK("cannot be written to", access(CLASS, W_OK) == -1 && errno == EACCES);
+  CHECK("by effective rights", eaccess(CLASS, R_OK | X_OK) == 0);
+  CHECK_MINUS("not written to either", eaccess(CLASS, W_OK), EACCES);
+  CHECK("under its other name", euidaccess(CLASS, R_OK | X_OK) == 0);
+  CHECK_MINUS("nor there", euidaccess(CLASS, W_OK), EACCES);
   char text[16], resolved[PATH_MAX];
   CHECK_MINUS("is no link", readlink(DEVICE, text, sizeof text), EINVAL);
   CHECK("realpath", realpath(CLASS "/./soft0/../soft0//ports/", resolved) != NULL &&
@@ -188,11 +197,26 @@ static void check_going_there(void) {
   close(before);
 }
 
+// With `ulimit -f 0`. A write to any file would end the child, so its status has to say all.
+static void check_limited(void) {
+  const pid_t child = fork();
+  if (child == 0) {
+    const struct rlimit none = {0, 0};
+    if (setrlimit(RLIMIT_FSIZE, &none) != 0) _exit(1);
+    if (open(PORT "/state", O_RDONLY) != -1 || errno != EFBIG) _exit(2);
+    if (fopen(PORT "/state", "r") != NULL || errno != EFBIG) _exit(3);
+    _exit(has_once(PORT, "state") ? 0 : 4);
+  }
+  int status = -1;
+  CHECK("a limit of file sizes", waitpid(child, &status, 0) == child && status == 0);
+}
+
 int main(void) {
   check_classes();
   check_device();
   check_streams();
   check_going_there();
+  check_limited();
   CHECK("other directories", has_once("/proc/self", "status") && !has_once("/proc/self", "soft0"));
   return failures != 0;
 }
