@@ -20,6 +20,7 @@
 #include "soft/memory/memory_object.hpp"
 #include "soft/memory/region_spans.hpp"
 #include "soft/requester/queue_pair.hpp"
+#include "soft/shared/changes.hpp"
 #include "soft/shared/settings.hpp"
 #include "verbatim/base/log.hpp"
 #include "verbatim/base/try.hpp"
@@ -45,15 +46,15 @@ bool take_until(std::uint64_t end_ns, const TryLock& try_lock) {
 }
 
 /// Removes the files of a program that exits while its devices are open. Its other threads may run
-/// on for a while. If it cannot, the next program that starts does.
+/// on for a while. If a request of theirs does not end, the files stay, because peers take the
+/// process for dead without them. The next program that starts then removes them.
 struct Leftovers {
   ~Leftovers() {
     std::unique_lock lock{engine_mutex, std::defer_lock};
     if (!take_until(now_ns() + kOpeningNs, [&lock] { return lock.try_lock(); })) return;
     const auto engine = the_engine.lock();
     if (!engine || engine.get() == forked_from) return;
-    engine->end_requests();
-    engine->own().remove_files();
+    if (engine->end_requests()) engine->own().remove_files();
   }
 };
 
@@ -202,18 +203,30 @@ Engine::~Engine() {
   }
 }
 
-void Engine::end_requests() noexcept {
+bool Engine::end_requests() noexcept {
   const std::uint64_t end = now_ns() + kRequestsNs;
-  if (!take_until(end, [this] { return lifetime.try_lock_shared(); })) return;
-  receive_sides.for_each([end](const ReceiveSide& side) {
+  if (!take_until(end, [this] { return lifetime.try_lock_shared(); })) return false;
+  // First without the locks of queue pairs: a thread that posts long copies has one nearly always.
+  receive_sides.for_each(
+      [](const ReceiveSide& side) { QueuePair::of(side).context->removed.store(true); });
+  own_changes.fetch_add(1);
+  BiasedLock::order_threads();
+  // From here on a thread that comes in posts nothing.
+  bool have_ended = true;
+  receive_sides.for_each([&](const ReceiveSide& side) {
     QueuePair& queue_pair = QueuePair::of(side);
-    if (!take_until(end, [&] { return queue_pair.lock.try_lock(); })) return;
+    if (queue_pair.lock.is_held_here()) return;  // A signal interrupted that request for ever.
+    if (!take_until(end, [&] { return queue_pair.lock.try_lock(); })) {
+      have_ended = false;
+      return;
+    }
     const ibv_qp_state state = queue_pair.state();
     // Nothing is flushed here: this thread itself may be inside a completion queue.
     if (state == IBV_QPS_RTS || state == IBV_QPS_SQD) queue_pair.break_later();
     queue_pair.lock.unlock();
   });
   lifetime.unlock_shared();
+  return have_ended;
 }
 
 bool Engine::has_helper() noexcept {

@@ -54,9 +54,8 @@ void BiasedLock::lock() noexcept {
 }
 
 bool BiasedLock::try_lock() noexcept {
-  const bool owned = owner_.load(std::memory_order_relaxed) == __builtin_thread_pointer();
-  if (owned && inside_.load(std::memory_order_relaxed)) return false;  // This thread holds it.
-  if (owned && try_lock_as_owner()) {
+  if (is_held_here()) return false;
+  if (try_lock_as_owner()) {
     keep();
     return true;
   }

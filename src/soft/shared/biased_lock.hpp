@@ -58,6 +58,11 @@ class BiasedLock {
   [[nodiscard]] bool is_held() const noexcept {
     return inside_.load(std::memory_order_acquire) || shared_.is_held();
   }
+  /// Whether this thread is inside, as the owner.
+  [[nodiscard]] bool is_held_here() const noexcept {
+    return owner_.load(std::memory_order_relaxed) == __builtin_thread_pointer() &&
+           inside_.load(std::memory_order_relaxed);
+  }
 
  private:
   [[nodiscard]] bool is_left(bool wait) const noexcept;

@@ -195,8 +195,8 @@ class Engine {
   void add_context(Context* context);
   void remove_context(Context* context) noexcept;
   /// For a process that exits: its requests fail from now on, and none of its threads is in a
-  /// peer's memory. Peers take it for dead once its files are gone.
-  void end_requests() noexcept;
+  /// peer's memory. Peers take it for dead once its files are gone. False: one may still be.
+  [[nodiscard]] bool end_requests() noexcept;
   /// Makes sure that the helper thread runs: peers may need it.
   void start_helper() noexcept;
   [[nodiscard]] bool has_helper() noexcept;

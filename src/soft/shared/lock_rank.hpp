@@ -111,6 +111,7 @@ class Ranked {
   }
   void keep() { mutex_.keep(); }
   [[nodiscard]] bool is_held() const noexcept { return mutex_.is_held(); }
+  [[nodiscard]] bool is_held_here() const noexcept { return mutex_.is_held_here(); }
   [[nodiscard]] bool is_wanted() const noexcept { return mutex_.is_wanted(); }
   void lock_shared(const std::source_location& where = std::source_location::current()) {
     note_taken(Rank, false, where);

@@ -48,7 +48,7 @@ struct Context {
   std::map<const void*, unsigned> unacknowledged;  // By object; programs acknowledge events.
   std::condition_variable_any acknowledged;
   std::atomic<std::uint32_t> objects{0};
-  std::atomic<bool> removed{false};  // The device is gone.
+  std::atomic<bool> removed{false};  // The device is gone, or the process is ending.
   std::atomic<std::uint32_t> cries{0};
 
   [[nodiscard]] static Context& of(ibv_context* raw) noexcept {
