@@ -6,13 +6,12 @@
 #include <utility>
 
 #include "soft/shared/engine.hpp"
+#include "soft/shared/long_wait.hpp"
 #include "soft/shared/membarrier.hpp"
 #include "soft/shared/tagged_lock.hpp"
 
 namespace verbatim::engine {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 /// A requester that stays longer than this may be busy with other memory; it is worth checking.
 constexpr auto kShort = std::chrono::milliseconds{1};
@@ -40,17 +39,14 @@ template <class AtomicWord>
 Waited wait_for_change(Engine& engine, const AtomicWord& word,
                        typename AtomicWord::value_type value, std::uint32_t tag,
                        std::chrono::nanoseconds patience) noexcept {
-  const auto start = Clock::now();
-  Backoff backoff;
-  while (word.load() == value) {
-    backoff.wait();
-    if (backoff.rounds() % 256 != 0) continue;
+  for (LongWait wait;;) {
+    const bool asks = wait.pause();
+    if (word.load() != value) return Waited::changed;
+    if (!asks) continue;
     if (engine.peers().is_dead(tag)) return Waited::dead;
-    const auto waited = Clock::now() - start;
-    if (waited > patience || (waited > kLong && engine.peers().is_stopped(tag)))
+    if (wait.waited() > patience || (wait.waited() > kLong && engine.peers().is_stopped(tag)))
       return Waited::busy;
   }
-  return Waited::changed;
 }
 
 /// Waits until the process that has entered has left, or removes it if it is dead.
@@ -125,11 +121,12 @@ bool order_requesters(Engine& engine) noexcept {
 
 bool Visit::wait() noexcept {
   LongWord& entered = route_.target->receives.entered;
-  for (Backoff backoff; backoff.rounds() < 100'000; backoff.wait()) {
+  for (LongWait wait; wait.waited() < kLong;) {
+    const bool asks = wait.pause();
     if (claim()) return true;
-    if (backoff.rounds() % 1024 != 1023) continue;
     std::uint64_t occupant = entered.load();
-    if (occupant != 0 && route_.engine->peers().is_dead(static_cast<std::uint32_t>(occupant)))
+    if (asks && occupant != 0 &&
+        route_.engine->peers().is_dead(static_cast<std::uint32_t>(occupant)))
       entered.compare_exchange_strong(occupant, 0);  // A dead process does not leave.
   }
   return false;

@@ -8,12 +8,12 @@
 #include "soft/memory/copy.hpp"
 #include "soft/memory/reach.hpp"
 #include "soft/shared/engine.hpp"
+#include "soft/shared/long_wait.hpp"
 #include "soft/shared/tagged_lock.hpp"
 
 namespace verbatim::engine {
 namespace {
 
-using Clock = std::chrono::steady_clock;
 /// How long the owner may take to answer. A helper thread wakes up in a fraction of this.
 constexpr auto kAnswerPatience = std::chrono::milliseconds{50};
 /// How long the owner may take when it has begun an atomic, because nobody could tell afterwards
@@ -40,21 +40,22 @@ bool is_under_way(RelayState state) noexcept {
 /// Waits until the box is neither asked nor busy, the time is over, or the owner is dead. Returns
 /// the last turn that it saw.
 Turn wait_for_answer(Engine& engine, Peer& owner, const RelayBox& box,
-                     Clock::duration patience) noexcept {
+                     std::chrono::nanoseconds patience) noexcept {
   const LongWord& turn = box.turn;
-  const auto end = Clock::now() + patience;
-  for (Backoff backoff;; backoff.wait()) {
+  for (LongWait wait;;) {
+    const bool asks = wait.pause();
     const Turn seen{turn.load(std::memory_order_acquire)};
     if (!is_under_way(seen.state)) return seen;
-    if (backoff.rounds() % 64 != 63) continue;
+    if (!asks) continue;
     answer_relay(engine);  // The owner may be waiting for us.
-    if (Clock::now() > end || !owner.is_alive()) return seen;
+    if (wait.waited() > patience || !owner.is_alive()) return seen;
   }
 }
 
 /// Takes back a request that is only asked, and waits for one that is busy. Afterwards the box is
 /// at rest, unless the owner did not finish in time.
-Turn bring_to_rest(Engine& engine, Peer& owner, RelayBox& box, Clock::duration patience) noexcept {
+Turn bring_to_rest(Engine& engine, Peer& owner, RelayBox& box,
+                   std::chrono::nanoseconds patience) noexcept {
   LongWord& turn = box.turn;
   std::uint64_t seen = turn.load(std::memory_order_acquire);
   if (Turn{seen}.state == RelayState::asked &&

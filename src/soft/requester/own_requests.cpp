@@ -10,6 +10,7 @@
 
 #include "soft/requester/queue_pair.hpp"
 #include "soft/shared/engine.hpp"
+#include "soft/shared/long_wait.hpp"
 
 namespace verbatim::engine {
 namespace {
@@ -17,8 +18,8 @@ namespace {
 /// Even a gigabyte that its owner copies piece by piece takes less, unless the owner is slow on
 /// purpose.
 constexpr auto kPatience = std::chrono::seconds{30};
-/// After this many looks, look more closely.
-constexpr std::uint32_t kLooks = 1000;
+/// After this, look more closely.
+constexpr auto kGlances = std::chrono::milliseconds{1};
 
 /// Whether a thread is inside. A thread that posts all the time may be inside at every look. So
 /// after a while this takes the lock, although its owner then loses it for ever: see BiasedLock.
@@ -32,19 +33,18 @@ bool is_inside(QueuePair& queue_pair, bool closely) noexcept {
 }  // namespace
 
 int Engine::wait_for_own_requests(std::uint32_t domain) noexcept {
-  const auto end = std::chrono::steady_clock::now() + kPatience;
+  const auto end = LongWait::Clock::now() + kPatience;
   BiasedLock::order_threads();
   std::shared_lock alive{lifetime};
   for (std::uint32_t index = 0; index < receive_sides.end(); ++index) {
-    for (Backoff backoff;;) {
+    for (LongWait wait;;) {
       const ReceiveSide* const side = receive_sides.at(index);
       if (side == nullptr || QueuePair::of(*side).domain != domain ||
-          !is_inside(QueuePair::of(*side), backoff.rounds() > kLooks))
+          !is_inside(QueuePair::of(*side), wait.waited() > kGlances))
         break;
       // Nobody may have to wait for the request because of us.
       alive.unlock();
-      if (std::chrono::steady_clock::now() > end) return EBUSY;
-      backoff.wait();
+      if (wait.pause() && LongWait::Clock::now() > end) return EBUSY;
       alive.lock();
     }
   }

@@ -17,15 +17,18 @@ namespace verbatim::engine {
 class Backoff {
  public:
   void wait() noexcept {
-    if (++rounds_ < 64) {
-      relax_processor();
-    } else {
+    if (yields()) {
       sched_yield();
+    } else {
+      ++rounds_;
+      relax_processor();
     }
   }
-  [[nodiscard]] std::uint32_t rounds() const noexcept { return rounds_; }
+  [[nodiscard]] bool yields() const noexcept { return rounds_ == kPauses; }
 
  private:
+  static constexpr std::uint32_t kPauses = 64;
+
   std::uint32_t rounds_ = 0;
 };
 

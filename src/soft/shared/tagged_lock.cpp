@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #include "soft/shared/tagged_lock.hpp"
 
+#include "soft/shared/long_wait.hpp"
+
 namespace verbatim::engine {
 namespace {
 
@@ -11,20 +13,15 @@ constexpr auto kStopPatience = std::chrono::milliseconds{1};
 
 Acquired acquire_contended(Word& lock, std::uint32_t tag, Peers& peers,
                            std::chrono::nanoseconds patience) noexcept {
-  using Clock = std::chrono::steady_clock;
-  const auto start = Clock::now();
-  Backoff backoff;
-  for (;;) {
-    backoff.wait();
+  for (LongWait wait;;) {
+    const bool asks = wait.pause();
     std::uint32_t holder = 0;
     if (lock.compare_exchange_weak(holder, tag, std::memory_order_acquire)) return Acquired::yes;
-    // Asking the kernel costs more than a critical section, so wait a while first.
-    if (holder == 0 || backoff.rounds() % 256 != 0) continue;
+    if (holder == 0 || !asks) continue;
     if (peers.is_dead(holder) &&
         lock.compare_exchange_strong(holder, tag, std::memory_order_acquire))
       return Acquired::taken_over;
-    const auto waited = Clock::now() - start;
-    if (waited > patience || (waited > kStopPatience && peers.is_stopped(holder)))
+    if (wait.waited() > patience || (wait.waited() > kStopPatience && peers.is_stopped(holder)))
       return Acquired::no;
   }
 }
