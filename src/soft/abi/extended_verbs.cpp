@@ -85,8 +85,9 @@ std::uint32_t read_slid(ibv_cq_ex* raw) noexcept { return queue_of(raw).current.
 unsigned read_flags(ibv_cq_ex* raw) noexcept { return queue_of(raw).current.wc_flags; }
 std::uint64_t read_time(ibv_cq_ex* raw) noexcept { return queue_of(raw).current_ns; }
 std::uint64_t read_wall_time(ibv_cq_ex* raw) noexcept {
-  const auto wall = std::chrono::system_clock::now().time_since_epoch();
+  // In this order, so that it never lies before the completion: this thread may stop in between.
   const std::uint64_t age = now_ns() - queue_of(raw).current_ns;
+  const auto wall = std::chrono::system_clock::now().time_since_epoch();
   return static_cast<std::uint64_t>(std::chrono::nanoseconds{wall}.count()) - age;
 }
 

@@ -58,7 +58,8 @@ constexpr unsigned allowed_opcodes(ibv_qp_type type) noexcept {
   return (request.send_flags & IBV_SEND_INLINE) != 0 ? check_inline(queue_pair, request) : 0;
 }
 
-/// Runs or queues one request. Returns true if the request failed. The caller holds the lock.
+/// Runs or queues one request. Returns true if the queue pair broke on it. The caller holds the
+/// lock.
 bool start(QueuePair& queue_pair, const ibv_send_wr& request, std::uint32_t number,
            Visit& visit) noexcept {
   if (is_unusual()) [[unlikely]] {
@@ -68,9 +69,11 @@ bool start(QueuePair& queue_pair, const ibv_send_wr& request, std::uint32_t numb
     if (outcome.verdict != Verdict::done || outcome.byte_count > kLongCopy) visit.leave();
     if (outcome.verdict != Verdict::done) [[unlikely]]
       return start_later(queue_pair, request, number, outcome);
-    if (outcome.status == IBV_WC_SUCCESS) learn(queue_pair, request, visit);
-    complete(queue_pair, request, number, outcome.status, outcome.byte_count);
-    return outcome.status != IBV_WC_SUCCESS;
+    if (outcome.status != IBV_WC_SUCCESS) [[unlikely]]
+      return fail(queue_pair, request, number, outcome);
+    learn(queue_pair, request, visit);
+    complete(queue_pair, request, number, IBV_WC_SUCCESS, outcome.byte_count);
+    return false;
   }
   if (queue_pair.flushes_sends()) {
     flush_waiting(queue_pair);  // They are older. The thread that flushes may come later.
@@ -86,10 +89,7 @@ int post_one(QueuePair& queue_pair, const ibv_send_wr& request, Visit& visit,
              bool& broken) noexcept {
   if (const int wrong = check_request(queue_pair, request)) return wrong;
   if (is_full(queue_pair)) return ENOMEM;
-  // The new state flushes the requests behind a broken one.
-  if (start(queue_pair, request, queue_pair.posted++, visit)) [[unlikely]] {
-    broken |= stop_sending(queue_pair);
-  }
+  broken |= start(queue_pair, request, queue_pair.posted++, visit);
   return 0;
 }
 

@@ -36,9 +36,9 @@ struct Waiting {
   ibv_sge elements[kMaxElements];
   std::uint32_t number;
   std::uint32_t rnr_attempts;
-  std::uint32_t losses;      // On an unusual day: how often the wire lost it.
+  std::uint32_t losses;      // How many attempts had no answer.
   std::uint64_t due_ns;      // When to try again.
-  std::uint64_t give_up_ns;  // When the peer counts as unreachable; 0: never.
+  std::uint64_t ack_due_ns;  // When this attempt counts as lost; 0: none has begun.
   Script script;             // What happens to it, on an unusual day.
 };
 

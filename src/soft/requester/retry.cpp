@@ -23,6 +23,17 @@ constexpr std::uint32_t kRnrTimerUs[32] = {
     480,    640,   960,   1280,  1920,  2560,   3840,   5120,   7680,   10240, 15360,
     20480,  30720, 40960, 61440, 81920, 122880, 163840, 245760, 327680, 491520};
 
+/// How long to wait for an answer; 0: for ever.
+std::uint64_t ack_timeout_ns(const QueuePair& queue_pair) noexcept {
+  const std::uint32_t code = queue_pair.attributes.timeout;
+  return code != 0 ? std::uint64_t{4096} << code : 0;
+}
+
+/// Counts an attempt without an answer. False: it was the last one.
+bool may_lose_again(const QueuePair& queue_pair, Waiting& waiting) noexcept {
+  return waiting.losses++ < queue_pair.attributes.retry_cnt;
+}
+
 /// Decides about a request that cannot finish now: sets when to try again, or returns the error it
 /// ends with. `now` is the time that play() used, because both must agree on whether this was an
 /// attempt.
@@ -34,16 +45,21 @@ ibv_wc_status postpone(const QueuePair& queue_pair, Waiting& waiting, const Outc
     if (allowed != 7 && waiting.rnr_attempts >= allowed) return IBV_WC_RNR_RETRY_EXC_ERR;
     ++waiting.rnr_attempts;
     waiting.due_ns = now + std::uint64_t{kRnrTimerUs[outcome.rnr_timer & 31]} * 1000;
-    waiting.give_up_ns = 0;
+    waiting.ack_due_ns = 0;
+    waiting.losses = 0;
     return IBV_WC_SUCCESS;
   }
-  const std::uint32_t code = queue_pair.attributes.timeout;
-  if (waiting.give_up_ns == 0 && code != 0)
-    waiting.give_up_ns =
-        now + (std::uint64_t{4096} << code) * (queue_pair.attributes.retry_cnt + 1u);
-  if (waiting.give_up_ns != 0 && now >= waiting.give_up_ns) return IBV_WC_RETRY_EXC_ERR;
   waiting.due_ns = now + kReadyPollNs;
-  if (waiting.give_up_ns != 0) waiting.due_ns = std::min(waiting.due_ns, waiting.give_up_ns);
+  const std::uint64_t timeout = ack_timeout_ns(queue_pair);
+  if (timeout == 0) return IBV_WC_SUCCESS;
+  // Counts what runs out, and not the time in all: the process itself may have been held up.
+  if (waiting.ack_due_ns == 0) {
+    waiting.ack_due_ns = now + timeout;
+  } else if (now >= waiting.ack_due_ns) {
+    if (!may_lose_again(queue_pair, waiting)) return IBV_WC_RETRY_EXC_ERR;
+    waiting.ack_due_ns = now + timeout;
+  }
+  waiting.due_ns = std::min(waiting.due_ns, waiting.ack_due_ns);
   return IBV_WC_SUCCESS;
 }
 
@@ -51,29 +67,22 @@ ibv_wc_status postpone(const QueuePair& queue_pair, Waiting& waiting, const Outc
 std::optional<Outcome> play(const QueuePair& queue_pair, Waiting& waiting,
                             std::uint64_t now) noexcept {
   Script& script = waiting.script;
-  if (script.status != 0)
-    return Outcome{Verdict::done, static_cast<ibv_wc_status>(script.status), 0, 0};
+  if (script.status != 0) return done(static_cast<ibv_wc_status>(script.status));
   if (script.drops > 0) {
     --script.drops;
-    if (queue_pair.raw.qp_type != IBV_QPT_RC)
-      return Outcome{Verdict::done, IBV_WC_SUCCESS, 0, 0};  // Lost without notice.
-    if (queue_pair.attributes.timeout == 0) {
-      // Without a timer the loss goes unnoticed. The request and everything behind it stay
-      // outstanding until the queue pair leaves RTS.
-      script.not_before_ns = ~std::uint64_t{0};
-      return Outcome{Verdict::not_ready, IBV_WC_GENERAL_ERR, 0, 0};
-    }
-    if (waiting.losses++ >= queue_pair.attributes.retry_cnt)
-      return Outcome{Verdict::done, IBV_WC_RETRY_EXC_ERR, 0, 0};
-    script.not_before_ns = now + (std::uint64_t{4096} << queue_pair.attributes.timeout);
-    return Outcome{Verdict::not_ready, IBV_WC_GENERAL_ERR, 0, 0};
+    if (queue_pair.raw.qp_type != IBV_QPT_RC) return done(IBV_WC_SUCCESS);  // Lost without notice.
+    const std::uint64_t timeout = ack_timeout_ns(queue_pair);
+    if (timeout != 0 && !may_lose_again(queue_pair, waiting)) return done(IBV_WC_RETRY_EXC_ERR);
+    // Without a timer the loss goes unnoticed. The request and everything behind it stay
+    // outstanding until the queue pair leaves RTS.
+    script.not_before_ns = timeout != 0 ? now + timeout : ~std::uint64_t{0};
+    return not_ready();
   }
   if (script.no_receives > 0) {
     if (now >= waiting.due_ns) --script.no_receives;  // A poll in between is no attempt.
     return Outcome{Verdict::no_receive, IBV_WC_GENERAL_ERR, 0, 1};
   }
-  if (const std::uint64_t until = port_down_until(); until > now)
-    return Outcome{Verdict::not_ready, IBV_WC_GENERAL_ERR, 0, 0};
+  if (const std::uint64_t until = port_down_until(); until > now) return not_ready();
   return std::nullopt;
 }
 
@@ -96,7 +105,7 @@ Waiting& keep(QueuePair& queue_pair, const ibv_send_wr& request, std::uint32_t n
   waiting.rnr_attempts = 0;
   waiting.losses = 0;
   waiting.due_ns = 0;
-  waiting.give_up_ns = 0;
+  waiting.ack_due_ns = 0;
   waiting.script = {};
   std::copy_n(request.sg_list, static_cast<std::size_t>(request.num_sge), waiting.elements);
   if ((request.send_flags & IBV_SEND_INLINE) != 0) {
@@ -119,8 +128,9 @@ bool start_scripted(QueuePair& queue_pair, const ibv_send_wr& request,
                     std::uint32_t number) noexcept {
   const Script script = next_operation();
   if (script.port_down_ns != 0) {
-    take_port_down(now_ns() + script.port_down_ns);
+    // In this order, so that its end is not told before its beginning.
     queue_pair.context->cries.fetch_or(cry_port_down);
+    take_port_down(now_ns() + script.port_down_ns);
     queue_pair.engine->call_own_attention();
   }
   if (script.overrun) overrun_queue(*queue_pair.send_completions);
@@ -145,8 +155,7 @@ bool start_later(QueuePair& queue_pair, const ibv_send_wr& request, std::uint32_
     return false;
   }
   --queue_pair.waiting_tail;
-  complete(queue_pair, waiting.request, number, failed, 0);
-  return true;
+  return fail(queue_pair, waiting.request, number, done(failed));
 }
 
 void tell_if_drained(QueuePair& queue_pair) noexcept {
@@ -169,30 +178,35 @@ std::uint64_t retry(QueuePair& queue_pair) noexcept {
     const std::uint64_t now = now_ns();
     if (waiting.script.not_before_ns > now) return waiting.script.not_before_ns;
     const auto played = play(queue_pair, waiting, now);
+    // The wire lost it. Only the number of losses ends that: the process may have been held up.
+    if (waiting.script.not_before_ns > now) return waiting.script.not_before_ns;
     Visit visit{queue_pair.route};
-    const Outcome outcome = played ? *played : execute(queue_pair, waiting.request, visit);
-    ibv_wc_status status = outcome.status;
+    Outcome outcome = played ? *played : execute(queue_pair, waiting.request, visit);
     if (outcome.verdict != Verdict::done) {
-      status = postpone(queue_pair, waiting, outcome, now);
-      if (status == IBV_WC_SUCCESS) return waiting.due_ns;
+      outcome = done(postpone(queue_pair, waiting, outcome, now));
+      if (outcome.status == IBV_WC_SUCCESS) return waiting.due_ns;
     }
     ++queue_pair.waiting_head;
-    complete(queue_pair, waiting.request, waiting.number, status, outcome.byte_count);
-    if (status == IBV_WC_SUCCESS) continue;
-    stop_sending(queue_pair);
+    if (outcome.status == IBV_WC_SUCCESS)
+      complete(queue_pair, waiting.request, waiting.number, IBV_WC_SUCCESS, outcome.byte_count);
+    else
+      fail(queue_pair, waiting.request, waiting.number, outcome);
   }
   tell_if_drained(queue_pair);
   return 0;
 }
 
-bool stop_sending(QueuePair& queue_pair) noexcept {
-  if (queue_pair.raw.qp_type == IBV_QPT_RC) {
+bool fail(QueuePair& queue_pair, const ibv_send_wr& request, std::uint32_t number,
+          const Outcome& outcome) noexcept {
+  // The state first: a thread that polls the failure may ask for the next state at once.
+  const bool breaks = queue_pair.raw.qp_type == IBV_QPT_RC;
+  if (breaks)
     queue_pair.break_later();
-    return true;
-  }
-  queue_pair.set_state(IBV_QPS_SQE);
-  flush_waiting(queue_pair);
-  return false;
+  else
+    queue_pair.set_state(IBV_QPS_SQE);
+  complete(queue_pair, request, number, outcome.status, outcome.byte_count);
+  if (!breaks) flush_waiting(queue_pair);
+  return breaks;
 }
 
 void flush_waiting(QueuePair& queue_pair) noexcept {

@@ -35,10 +35,12 @@ void complete(QueuePair& queue_pair, const ibv_send_wr& request, std::uint32_t n
 std::uint64_t retry(QueuePair& queue_pair) noexcept;
 /// An event is due when a queue that is being drained (SQD) is empty. The lock is held.
 void tell_if_drained(QueuePair& queue_pair) noexcept;
-/// After a request that failed. A reliable connection breaks: true, and its owner's thread flushes
-/// the rest. Of the other types only the send queue stops (SQE), and their peers see no difference:
-/// receives go on until the program makes the queue pair ready to send again. The lock is held.
-bool stop_sending(QueuePair& queue_pair) noexcept;
+/// Completes a request that failed. A reliable connection breaks: true, and its owner's thread
+/// flushes the rest. Of the other types only the send queue stops (SQE), and their peers see no
+/// difference: receives go on until the program makes the queue pair ready to send again. The lock
+/// is held.
+bool fail(QueuePair& queue_pair, const ibv_send_wr& request, std::uint32_t number,
+          const Outcome& outcome) noexcept;
 /// Completes every waiting request as flushed. The lock is held.
 void flush_waiting(QueuePair& queue_pair) noexcept;
 /// The same; takes the lock.

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <array>
+#include <thread>
 
 #include "support/connected_pair.hpp"
 #include "support/pattern.hpp"
@@ -80,6 +81,20 @@ TEST_F(Faults, DropAsOftenAsThereAreRetriesIsStillASuccess) {
   EXPECT_GE(Clock::now() - start, 2 * kAckTimeout);
 }
 
+TEST_F(Faults, LossesAreCountedHoweverLongTheyTake) {
+  ConnectedPair hasty{PairOptions{.both = [](QueuePairOptions& each) {
+    each.ack_timeout = require(AckTimeout::limited(1));  // 8 us: waking the helper takes longer.
+    each.max_ack_retries = require(MaxAckRetries::limited(2));
+  }}};
+  hasty.remote.post(Receive{}, 1);
+  plan(soft::FaultPlan{}.drop(1, 2));
+  hasty.local.post(send_immediate(1), 1);
+  // wait: so that the helper tries again, and not a poll, which takes less than 8 us.
+  std::this_thread::sleep_for(2ms);
+  poll_ok(hasty.local.sends);
+  EXPECT_EQ(poll_ok(hasty.remote.receives).immediate(), 1u);
+}
+
 TEST_F(Faults, DropOnceMoreIsRetryExceeded) {
   plan(soft::FaultPlan{}.drop(1, 3));
   send(1);
@@ -109,9 +124,9 @@ TEST_F(Faults, DelayMakesItAndWhatFollowsLate) {
   const auto start = Clock::now();
   send(1);
   send(2);
-  EXPECT_FALSE(poll_within(pair.local.sends, 5ms));
-  EXPECT_TRUE(succeeded_in_order(poll_many(pair.local.sends, 2), 1));
+  EXPECT_TRUE(succeeded_in_order({poll_one(pair.local.sends)}, 1));
   EXPECT_GE(Clock::now() - start, 30ms);
+  EXPECT_TRUE(succeeded_in_order({poll_one(pair.local.sends)}, 2));
 }
 
 TEST_F(Faults, NoReceiveIsTriedAgain) {
@@ -160,7 +175,9 @@ TEST_F(Faults, PortGoesDownAndComesUp) {
   plan(soft::FaultPlan{}.port_down(1, 40ms));
   const auto start = Clock::now();
   send(1);
-  EXPECT_EQ(require(pair.context.query_port(1)).state, PortState::down);
+  const PortState state = require(pair.context.query_port(1)).state;
+  // If this thread was held up, the port may be up again.
+  EXPECT_TRUE(state == PortState::down || Clock::now() - start >= 40ms);
   EXPECT_TRUE(eventually([&] { return pair.context.events().has(EventType::port_error); }));
   EXPECT_TRUE(
       eventually([&] { return pair.local.queue_pair.events().has(EventType::port_error); }));
@@ -296,9 +313,10 @@ TEST_F(Deferred, SameSeedSameTimes) {
   const auto one = times(5);
   const auto again = times(5);
   const auto other = times(6);
-  // The times differ by what passes between two calls, but the delays do not.
+  // The times differ by what passes between two calls, but the delays do not. Those of other seeds
+  // differ by many minutes.
   for (std::size_t i = 0; i < one.size(); ++i)
-    EXPECT_LT(std::abs(one[i] - again[i]), std::chrono::nanoseconds{2s}.count()) << i;
+    EXPECT_LT(std::abs(one[i] - again[i]), std::chrono::nanoseconds{1min}.count()) << i;
   EXPECT_NE(one, other);
 }
 
