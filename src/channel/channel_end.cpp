@@ -149,8 +149,8 @@ void ChannelState::conclude(bool stopped) noexcept {
   end_queue(receives);
   if (keepalive.slot != nullptr) forget(*keepalive.slot);
   if (inbox != nullptr) {
+    if (stopped) inbox->shared.reclaim(*inbox);  // First, because the other forgets what it held.
     if (ending.destroyed && queue_pair) inbox->shared.vanished(*inbox, stopped);
-    if (stopped) inbox->shared.reclaim(*inbox);
     inbox->tell_end(*cause);
   }
   if (leave.has_begun()) drop_link();  // Last, because it shows the peer that we are gone.

@@ -6,6 +6,8 @@
 // Covers: channel/shared_receives.cpp
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <deque>
 #include <optional>
@@ -29,6 +31,7 @@ struct Wire {
   std::vector<ibv_qp*> queue_pairs{};
   std::vector<ibv_qp*> holders{};  ///< Of each that was posted to a queue pair alone.
   ibv_qp* stopped = nullptr;       ///< It flushes what it has.
+  bool refuses_to_stop = false;    ///< Queue pairs have to be destroyed.
   void flush(std::size_t number) {
     ibv_wc wc{};
     wc.wr_id = posted.at(number);
@@ -107,7 +110,7 @@ class SharedReceivesOfADevice : public NullDevice {
   }
   /// Waits until this many objects are left.
   [[nodiscard]] bool left(int objects) {
-    const auto end = std::chrono::steady_clock::now() + 10s;
+    const auto end = std::chrono::steady_clock::now() + 30s;
     do {
       reactor->poll();
       std::this_thread::yield();
@@ -247,6 +250,7 @@ int modify(ibv_qp* queue_pair, ibv_qp_attr* attributes, int mask) {
   if (failed != 0 || (mask & IBV_QP_STATE) == 0 || attributes->qp_state != IBV_QPS_ERR ||
       wire->stopped == queue_pair)
     return failed;
+  if (wire->refuses_to_stop) return EIO;
   wire->stopped = queue_pair;
   for (std::size_t i = 0; i < wire->posted.size(); ++i)
     if (wire->holders.at(i) == queue_pair) wire->flush(i);
@@ -315,6 +319,17 @@ TEST_F(DeviceWithoutSharedReceives, ReceivesOfAChannelThatEndsComeHome) {
   }
   reactor->poll();
   EXPECT_EQ(reactor->free_receives(), kCount);
+}
+
+TEST_F(DeviceWithoutSharedReceives, ReceivesOfAChannelThatIsEndedByForceComeHome) {
+  script.refuses_to_stop = true;
+  for (int i = 0; i < 20; ++i) {
+    Channel channel = connected();
+    ASSERT_EQ(std::ranges::count(script.holders, script.queue_pairs.back()), 16) << i;
+    channel.cancel();
+    reactor->poll();
+    std::ranges::replace(script.holders, script.queue_pairs.back(), nullptr);  // It is destroyed.
+  }
 }
 
 }  // namespace
