@@ -26,6 +26,8 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::seconds kLocalLookup{5};
 /// How many clients one turn accepts from the kernel, so that handshakes get their turn, too.
 constexpr int kWelcomedAtOnce = 64;
+/// How many events one look reports.
+constexpr int kEvents = 64;
 
 // The source of an event. Clients have the numbers from kFirstGuest on.
 constexpr std::uint64_t kListeningSocket = 0;
@@ -124,20 +126,23 @@ Result<std::optional<Connection>> Reception::turn() {
 }
 
 void Reception::serve() {
-  std::array<epoll_event, 64> events{};
-  const int count = epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), 0);
+  std::array<epoll_event, kEvents> events{};
   bool clients = false;
-  for (const epoll_event& event :
-       std::span{events}.first(static_cast<std::size_t>(std::max(count, 0)))) {
-    if (event.data.u64 == kListeningSocket)
-      clients = true;
-    else if (event.data.u64 != kTimer)  // set_timer() clears that one.
-      advance(event.data.u64);
+  // Events come before time-outs: what has arrived in time counts, however late we look, and
+  // however many guests it came from. Each look reports others first.
+  std::size_t looks = guests_.size() / kEvents + 1;
+  for (int count = kEvents; count == kEvents && looks > 0; --looks) {
+    count = epoll_wait(epoll_.get(), events.data(), kEvents, 0);
+    for (const epoll_event& event :
+         std::span{events}.first(static_cast<std::size_t>(std::max(count, 0)))) {
+      if (event.data.u64 == kListeningSocket)
+        clients = true;
+      else if (event.data.u64 != kTimer)  // set_timer() clears that one.
+        advance(event.data.u64);
+    }
   }
-  // Events come before time-outs: what has arrived in time counts, however late we look. New
-  // clients come last.
   expire();
-  if (clients) welcome();
+  if (clients) welcome();  // They come last.
 }
 
 void Reception::welcome() {

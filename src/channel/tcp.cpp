@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "base/timespec.hpp"
 #include "verbatim/base/try.hpp"
@@ -106,16 +107,20 @@ Result<bool> Connecting::step() {
     }
     socket_.reset();
     last_ = failed;
-    if (may_come(failed)) refused_ = failed;
+    if (may_come(failed)) {
+      refused_ = failed;
+      may_come_ = true;
+    }
     if (++next_ < addresses_.size()) continue;
     const auto now = Clock::now();
     if (now >= call_.deadline) {
+      // Nobody waits for the answer to the last attempt, so an earlier one may know more.
       Error late = failure(call_.operation, "connect", refused_ != 0 ? refused_ : last_);
       late.code = Errc::timed_out;
       return std::unexpected(late);
     }
-    if (refused_ == 0) return std::unexpected(failure(call_.operation, "connect", last_));
-    refused_ = 0;
+    if (!std::exchange(may_come_, false))
+      return std::unexpected(failure(call_.operation, "connect", last_));
     due_ = std::min(call_.deadline, now + pause_);
     pause_ = std::min<Clock::duration>(2 * pause_, 200ms);
   }

@@ -42,8 +42,9 @@ class Connecting {
   PrivateDescriptor socket_{};
   Clock::time_point due_{};
   Clock::duration pause_ = std::chrono::milliseconds{5};
-  int last_ = 0;     ///< Why the last one failed.
-  int refused_ = 0;  ///< The errno of one that may be there later.
+  int last_ = 0;           ///< Why the last one failed.
+  int refused_ = 0;        ///< The errno of one that may be there later.
+  bool may_come_ = false;  ///< In this round there was one.
 };
 
 /// The same, and waits.

@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <future>
 #include <mutex>
 #include <span>
@@ -37,6 +38,11 @@ class Dropped {
   [[nodiscard]] std::size_t count() const {
     const std::lock_guard lock{mutex_};
     return causes_.size();
+  }
+  /// How many of them have this code.
+  [[nodiscard]] std::size_t count(Errc code) const {
+    const std::lock_guard lock{mutex_};
+    return static_cast<std::size_t>(std::ranges::count(causes_, code, &Error::code));
   }
   [[nodiscard]] Error cause(std::size_t index) const {
     const std::lock_guard lock{mutex_};
@@ -112,9 +118,11 @@ class MeetingTest : public testing::Test {
   }
   [[nodiscard]] Buffer empty(std::size_t bytes) { return require(domain.allocate(bytes)); }
 
+  /// The test's patience is its deadline, because the listener may be served late.
   [[nodiscard]] std::future<Result<Connection>> dialling(const Listener& listener,
-                                                         const DialOptions& options = {}) {
-    return std::async(std::launch::async, [this, &listener, options] {
+                                                         DialOptions options = {}) {
+    options.deadline = kPatience;
+    return std::async(std::launch::async, [this, &listener, options = std::move(options)] {
       return dial(domain, listener.address(), options);
     });
   }

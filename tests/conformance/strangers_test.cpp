@@ -45,6 +45,12 @@ class StrangersTest : public MeetingTest {
     for (const std::byte each : bytes) frame.push_back(static_cast<char>(each));
     return frame;
   }
+  /// Returns when a client waits to be admitted. The kernel hands it over a little after its
+  /// connect() has returned.
+  static void await_client(const Listener& listener) {
+    pollfd entry{.fd = listener.fd(), .events = POLLIN, .revents = 0};
+    ASSERT_EQ(poll(&entry, 1, static_cast<int>(kPatience / 1ms)), 1);
+  }
 
   Dropped dropped;
 };
@@ -207,7 +213,7 @@ class StrangeServer {
 
 TEST_F(StrangersTest, ThatAreDialledGetTheirOwnCause) {
   StrangeServer server{{"HTTP/1.1 400 Bad Request\r\n\r\n"}};
-  const auto refused = dial(domain, server.address());
+  const auto refused = dial(domain, server.address(), {.deadline = kPatience});
   ASSERT_TRUE(fails_with(refused, Errc::malformed));
   EXPECT_STREQ(refused.error().field, "frame magic");
   EXPECT_EQ(refused.error().value, 0x50545448u);  // "HTTP"
@@ -221,7 +227,7 @@ TEST_F(StrangersTest, OfTheFirstVersionThatAreDialledAreToldWhatIsTheMatter) {
   first.push_back('\0');
   for (const std::byte each : endpoint) first.push_back(static_cast<char>(each));
   StrangeServer server{{first}};
-  const auto refused = dial(domain, server.address());
+  const auto refused = dial(domain, server.address(), {.deadline = kPatience});
   ASSERT_TRUE(fails_with(refused, Errc::malformed));
   EXPECT_STREQ(refused.error().field, "version");
   EXPECT_EQ(refused.error().value, 1u);
@@ -246,11 +252,11 @@ TEST_F(StrangersTest, DialTriesAgainWhereItWasDroppedForOthers) {
 }
 
 TEST_F(StrangersTest, MuteClientDoesNotHoldUpAnAcceptWithoutTime) {
-  const Listener listener = listen();
+  const Listener listener = listen({.handshake_timeout = kPatience});
   const Stranger mute{listener.port()};
   const auto start = Clock::now();
   const auto nobody = listener.accept(0s);
-  EXPECT_LT(Clock::now() - start, 2s);  // Its handshake may take 5 s.
+  EXPECT_LT(Clock::now() - start, kPatience / 2);  // Its handshake may take twice as long.
   ASSERT_TRUE(fails_with(nobody, Errc::timed_out));
   EXPECT_STREQ(nobody.error().field, "connection");
   EXPECT_TRUE(fails_with(listener.accept(-1s), Errc::timed_out));
@@ -279,7 +285,9 @@ TEST_F(StrangersTest, VanishAtAnyByteOfAHandshake) {
     serve_until(listener, [&] { return dropped.count() > before; });
     EXPECT_EQ(dropped.cause(before), Errc::closed);
   }
-  EXPECT_EQ(open_descriptors(), before_all);
+  // The device may have let go of some meanwhile, which it held for processes of earlier tests.
+  EXPECT_TRUE(eventually([&] { return open_descriptors() <= before_all; }))
+      << open_descriptors() << " instead of " << before_all;
   expect_good_client(listener);
 }
 
@@ -304,21 +312,22 @@ TEST_F(StrangersTest, ThatNeverGetReadyAreDropped) {
 }
 
 TEST_F(StrangersTest, ByteByByteGainNoTimeAndCostOthersNone) {
+  // Two listeners, because good clients must not be late, however slow the machine is.
+  const Listener patient = listen({.handshake_timeout = kPatience});
   const Listener listener = listen({.handshake_timeout = 300ms});
+  const Stranger beside{patient.port()};
   const Stranger slow{listener.port()};
-  std::atomic<bool> over{false};
-  std::thread drip([&] {
-    // A frame of 1000 bytes that never ends, a byte at a time.
-    slow.say({"VBF1\x01\0\xe8\x03", 8});
-    for (int sent = 0; sent < 900 && !over; ++sent) {
-      slow.say("x");
-      std::this_thread::sleep_for(1ms);  // wait: this client is slow.
+  const std::jthread drip{[&](const std::stop_token& stop) {
+    // A frame of 1000 bytes that never ends, a byte at a time: it takes longer than serve_until().
+    for (const Stranger* const each : {&beside, &slow}) each->say({"VBF1\x01\0\xe8\x03", 8});
+    for (int sent = 0; sent < 900 && !stop.stop_requested(); ++sent) {
+      for (const Stranger* const each : {&beside, &slow}) each->say("x");
+      std::this_thread::sleep_for(40ms);  // wait: these clients are slow.
     }
-  });
-  for (int i = 0; i < 5; ++i) expect_good_client(listener);
+  }};
+  for (int i = 0; i < 5; ++i) expect_good_client(patient);
+  EXPECT_EQ(dropped.count(), 0u);
   serve_until(listener, [&] { return dropped.count() > 0; });
-  over = true;
-  drip.join();
   EXPECT_EQ(dropped.cause(0), Errc::timed_out);
   EXPECT_STREQ(dropped.cause(0).field, "the peer's greeting");
 }
@@ -329,6 +338,7 @@ TEST_F(StrangersTest, AtTheBoundTheOldestMakesRoom) {
   // Each client is admitted before the next one comes.
   for (int i = 0; i < 3; ++i) {
     silent.emplace_back(listener.port());
+    await_client(listener);
     ASSERT_FALSE(require(listener.try_accept()).has_value());
   }
   ASSERT_EQ(dropped.count(), 0u);
@@ -349,10 +359,13 @@ TEST_F(StrangersTest, WhereDescriptorsRunOutTheOldestMakesRoom) {
   for (int i = 0; i < 5; ++i) silent.emplace_back(listener.port());
   {
     const FewDescriptors limit{2};
-    EXPECT_TRUE(succeeds(listener.try_accept()));
+    // At least one place was free, at most two; no client was dropped without need. The kernel may
+    // hand over the last one a little later.
+    EXPECT_TRUE(eventually([&] {
+      EXPECT_TRUE(succeeds(listener.try_accept()));
+      return dropped.count() >= 3;
+    }));
   }
-  // At least one place was free, at most two; no client was dropped without need.
-  EXPECT_GE(dropped.count(), 3u);
   EXPECT_LE(dropped.count(), 4u);
   for (std::size_t i = 0; i < dropped.count(); ++i) EXPECT_EQ(dropped.cause(i), Errc::busy);
   expect_good_client(listener);
@@ -361,6 +374,7 @@ TEST_F(StrangersTest, WhereDescriptorsRunOutTheOldestMakesRoom) {
 TEST_F(StrangersTest, WithoutAnyDescriptorAcceptSaysSo) {
   const Listener listener = listen();
   const Stranger client{listener.port()};
+  await_client(listener);
   {
     const FewDescriptors limit{0};
     const auto failed = listener.try_accept();
@@ -408,29 +422,38 @@ TEST_F(StrangersTest, FloodAndSilenceKeepNoGoodClientOut) {
     while (!over)
       if (auto met = listener.accept(20ms)) {
         ++served;
-        static_cast<void>(met->channel.close(1s));
+        static_cast<void>(met->channel.close(kPatience));
       }
   });
   std::vector<std::chrono::nanoseconds> took;
   {
     const Flood flood{listener.port(), 200, 1000};
     const auto until = Clock::now() + 2s * stress_factor();
-    while (Clock::now() < until) {
+    const auto end = until + kPatience;
+    // Without clients that are dropped for others, the test would show nothing. It takes longer if
+    // the machine is held up.
+    const auto is_enough = [&] { return took.size() >= 9 && dropped.count(Errc::busy) > 0; };
+    while (Clock::now() < until || (!is_enough() && Clock::now() < end)) {
       const auto start = Clock::now();
-      auto met = dial(domain, listener.address(), {.deadline = 1s});
+      auto met = dial(domain, listener.address(), {.deadline = kPatience});
       took.push_back(Clock::now() - start);
-      ASSERT_TRUE(succeeds(met)) << "dial " << took.size();
-      static_cast<void>(met->channel.close(1s));
+      EXPECT_TRUE(succeeds(met)) << "dial " << took.size();
+      if (!met) break;
+      static_cast<void>(met->channel.close(kPatience));
     }
     RecordProperty("connects", flood.connects());
-    EXPECT_GT(flood.connects(), 100);
+    EXPECT_TRUE(is_enough()) << took.size() << " dials, " << flood.connects() << " connects";
   }
   over = true;
   server.join();
-  EXPECT_EQ(static_cast<std::size_t>(served), took.size());
-  EXPECT_GT(dropped.count(), 0u);  // Otherwise the test would show nothing.
-  EXPECT_EQ(dropped.cause(0), Errc::busy);
+  // No stranger gets a channel. Each time the server is held up, it may drop one client that has
+  // said its last word.
+  EXPECT_LE(static_cast<std::size_t>(served), took.size());
+  EXPECT_GE(static_cast<std::size_t>(served) + 3 * stress_factor(), took.size());
   std::ranges::sort(took);
+  // A handshake that is waited for takes 5 s. If the machine is held up, that makes some dials
+  // longer, but not half of them.
+  EXPECT_LT(took[took.size() / 2], 1s);
   std::cout << took.size() << " dials, median "
             << std::chrono::duration<double, std::milli>(took[took.size() / 2]).count()
             << " ms, longest " << std::chrono::duration<double, std::milli>(took.back()).count()
@@ -470,6 +493,30 @@ TEST_F(StrangersTest, DeadlineOfASilentClientMakesTheDescriptorReadable) {
     ASSERT_FALSE(require(listener.try_accept()).has_value());
   }
   EXPECT_EQ(dropped.cause(0), Errc::timed_out);
+}
+
+TEST_F(StrangersTest, WhatCameInTimeCountsHoweverLateAndFromHoweverMany) {
+  constexpr std::size_t kMany = 150;  // More than one look at the sockets reports.
+  std::chrono::milliseconds timeout = 250ms;
+  std::size_t before = 0;
+  std::optional<Listener> listener;
+  std::vector<Stranger> strangers;
+  do {  // Once more if the machine is slow, and some are too late already.
+    strangers.clear();
+    timeout *= 2;
+    listener.emplace(listen({.handshake_timeout = timeout, .max_handshakes = kMany}));
+    before = dropped.count();
+    for (std::size_t i = 0; i < kMany; ++i) {
+      strangers.emplace_back(listener->port());
+      ASSERT_FALSE(require(listener->try_accept()).has_value());
+    }
+  } while (dropped.count() != before);
+  for (const Stranger& stranger : strangers) stranger.say("GET / HTTP/1.1\r\n\r\n");
+  // wait: until all are late.
+  std::this_thread::sleep_for(timeout);
+  serve_until(*listener, [&] { return dropped.count() == before + kMany; });
+  for (std::size_t i = before; i < before + kMany; ++i)
+    ASSERT_EQ(dropped.cause(i), Errc::malformed) << i - before;
 }
 
 TEST_F(StrangersTest, RandomClientsNeverGetAChannel) {

@@ -35,13 +35,29 @@ detail::PrivateDescriptor listener() {
 std::uint16_t port_of(const detail::PrivateDescriptor& fd) {
   return require(detail::local_address(fd.get(), "test")).port();
 }
-/// The port of a listener that is gone; probably nobody has taken it since.
-std::uint16_t free_port() { return port_of(listener()); }
+
+/// A port at which nobody listens. It stays bound, so that the system gives it to nobody else; a
+/// listener that asks for it gets it.
+class QuietPort {
+ public:
+  QuietPort() {
+    const int on = 1;
+    const auto any = loopback(0);
+    if (setsockopt(socket_.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0 ||
+        bind(socket_.get(), any[0].get(), any[0].size) != 0)
+      throw SetupFailed("bind");
+  }
+  [[nodiscard]] std::uint16_t number() const { return port_of(socket_); }
+
+ private:
+  detail::PrivateDescriptor socket_{socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+};
 
 TEST(Tcp, ConnectsAndAccepts) {
   const auto server = listener();
   const auto client = require(detail::connect_to_any(loopback(port_of(server)), call()));
-  // A client of this host that has connected is there at once.
+  // A client that is connected may still be on its way to the listener.
+  ASSERT_TRUE(detail::wait_until_ready(server.get(), POLLIN, call().deadline));
   const auto accepted = *require(detail::try_accept(server.get(), "test"));
   for (const int fd : {client.get(), accepted.get(), server.get()}) {
     EXPECT_TRUE(fcntl(fd, F_GETFL) & O_NONBLOCK);
@@ -51,21 +67,39 @@ TEST(Tcp, ConnectsAndAccepts) {
 
 TEST(Tcp, TriesTheNextAddressAfterOneThatRefuses) {
   const auto server = listener();
-  std::vector<detail::SocketAddress> both = loopback(free_port());
+  const QuietPort quiet;
+  std::vector<detail::SocketAddress> both = loopback(quiet.number());
   both.push_back(loopback(port_of(server))[0]);
   EXPECT_TRUE(succeeds(detail::connect_to_any(both, call())));
 }
 
 TEST(Tcp, RefusedUntilTheDeadlineIsTimedOutAndSaysSo) {
+  const QuietPort quiet;
   const auto start = Clock::now();
-  const auto refused = detail::connect_to_any(loopback(free_port()), call(50ms));
+  const auto refused = detail::connect_to_any(loopback(quiet.number()), call(50ms));
   ASSERT_TRUE(fails_with(refused, Errc::timed_out));
   EXPECT_EQ(refused.error().os_error, ECONNREFUSED);
   EXPECT_GE(Clock::now() - start, 50ms);
 }
 
+TEST(Tcp, RefusalIsReportedAlthoughTheLastAttemptHadNoAnswer) {
+  const QuietPort quiet;
+  detail::Connecting connecting{loopback(quiet.number()), call(50ms)};
+  Result<bool> connected = connecting.step();
+  ASSERT_TRUE(succeeds(connected)) << "it was refused, and pauses";
+  // From here on the host drops attempts: the listener's queue has room for one.
+  const auto full = require(detail::listen_on_any(loopback(quiet.number()), 0, call()));
+  const auto first = require(detail::connect_to_any(loopback(quiet.number()), call()));
+  ASSERT_TRUE(detail::wait_until_ready(full.get(), POLLIN, call().deadline));
+  for (; connected && !*connected; connected = connecting.step())
+    static_cast<void>(detail::wait_until_ready(connecting.fd(), POLLOUT, connecting.due()));
+  ASSERT_TRUE(fails_with(connected, Errc::timed_out));
+  EXPECT_EQ(connected.error().os_error, ECONNREFUSED);
+}
+
 TEST(Tcp, KeepsTryingUntilSomebodyListens) {
-  const std::uint16_t port = free_port();
+  const QuietPort quiet;
+  const std::uint16_t port = quiet.number();
   auto dialing = std::async(std::launch::async,
                             [&] { return detail::connect_to_any(loopback(port), call()); });
   // Long enough for the first attempts to be refused.
@@ -89,10 +123,11 @@ TEST(Tcp, AddressInUseIsBusy) {
 
 TEST(Tcp, DoesNotTalkToItself) {
   // A socket that is bound to the port that it dials connects to itself if nobody listens there.
-  const auto address = loopback(free_port());
+  const auto any = loopback(0);
   detail::PrivateDescriptor self{socket(AF_INET, SOCK_STREAM, 0)};
-  ASSERT_EQ(bind(self.get(), address[0].get(), address[0].size), 0);
-  ASSERT_EQ(connect(self.get(), address[0].get(), address[0].size), 0) << "not on this kernel";
+  ASSERT_EQ(bind(self.get(), any[0].get(), any[0].size), 0);
+  const auto own = require(detail::local_address(self.get(), "test"));
+  ASSERT_EQ(connect(self.get(), own.get(), own.size), 0) << "not on this kernel";
   EXPECT_TRUE(detail::is_connected_to_itself(self.get()));
   const auto server = listener();
   const auto client = require(detail::connect_to_any(loopback(port_of(server)), call()));
