@@ -13,7 +13,6 @@
 namespace verbatim::cli {
 namespace {
 
-using Clock = std::chrono::steady_clock;
 constexpr std::uint32_t kRoomForUnsignaled =
     32;                                       // Room for sends that wait for the next signaled one.
 constexpr std::uint32_t kLeastReceives = 32;  // For latency, where one is on its way at a time.
@@ -210,15 +209,15 @@ std::span<const Place> Side::next_messages(std::size_t most) {
 
 std::size_t Side::sleep_for(std::span<Completion> room) {
   constexpr auto kNap = std::chrono::milliseconds{20};
-  const auto deadline = Clock::now() + manners_.patience;
-  for (;;) {
+  // Counts naps and reads no clock: time in which this process was stopped is not the peer's.
+  for (auto waited = manners_.patience.zero();; waited += kNap) {
     const auto got = receives_.wait(room, kNap);
     if (got) return *got;
     if (got.error().code != Errc::timed_out) throw Failure{explain(got.error())};
     if (is_interrupted()) throw Interrupted{};
     if (control_.is_readable()) return 0;
     // A server waits for as long as the client is there.
-    if (role_ == Role::client && Clock::now() > deadline)
+    if (role_ == Role::client && waited > manners_.patience)
       throw Failure{fmt::format("the other end has not answered for {:g} s",
                                 std::chrono::duration<double>(manners_.patience).count())};
   }

@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 #include <sched.h>
 
+#include <algorithm>
+
 #include "measure/failure.hpp"
 #include "measure/interrupt.hpp"
 
@@ -17,8 +19,11 @@ bool Watch::look_up() {
   if (spins_ == 1) sched_yield();
   if (is_interrupted()) throw Interrupted{};
   const auto now = Clock::now();
-  if (since_ == Clock::time_point{}) since_ = now;
-  if (now - since_ > patience_)
+  // If this process was stopped, the answer may have come meanwhile, so that time does not count.
+  constexpr Clock::duration kMostBetweenLooks = std::chrono::milliseconds{100};
+  if (looked_ != Clock::time_point{}) waited_ += std::min(now - looked_, kMostBetweenLooks);
+  looked_ = now;
+  if (waited_ > patience_)
     throw Failure{fmt::format("the other end has not answered for {:g} s",
                               std::chrono::duration<double>(patience_).count())};
   if (now - asked_ < kBetweenQuestions) return true;

@@ -20,7 +20,8 @@ class Watch {
   /// A new wait.
   void begin() noexcept {
     left_ = spins_;
-    since_ = {};
+    looked_ = {};
+    waited_ = {};
   }
   /// After each look in vain. False: the peer has said something, or is gone. Throws Interrupted,
   /// and Failure when the patience is over.
@@ -41,7 +42,8 @@ class Watch {
   std::chrono::nanoseconds patience_;
   std::uint32_t spins_;
   std::uint32_t left_ = 1;
-  Clock::time_point since_{};
+  Clock::time_point looked_{};
+  Clock::duration waited_{};
   Clock::time_point asked_{};
 };
 

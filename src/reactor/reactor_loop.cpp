@@ -162,6 +162,7 @@ void ReactorState::read_clock() noexcept {
   if (since < warn_after_ || now < next_warning_ || !was_inside) [[likely]]
     return;
   next_warning_ = now + 1'000'000'000;
+  if (!log_enabled()) return;
   const std::string text = "a Reactor did not look at its channels for " +
                            std::to_string(since / 1'000'000) +
                            " ms: a coroutine computes or blocks, and all others wait";

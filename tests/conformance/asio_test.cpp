@@ -5,8 +5,10 @@
 //         order. Nothing waits longer than kPatience.
 #include "verbatim/integration/asio.hpp"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <asio/bind_cancellation_slot.hpp>
 #include <asio/bind_executor.hpp>
 #include <asio/cancellation_signal.hpp>
@@ -18,6 +20,7 @@
 #include <asio/use_future.hpp>
 #include <chrono>
 #include <cstring>
+#include <filesystem>
 #include <optional>
 #include <stdexcept>
 #include <thread>
@@ -294,6 +297,20 @@ TEST_F(AsioTest, DestroyedLoopEndsCoroutinesWhereTheyWait) {
     is_sent = true;
   });
   run_until(is_sent);
+}
+
+TEST_F(AsioTest, DescriptorIsClosedByExec) {
+  const auto inheritable = [] {
+    return std::ranges::count_if(std::filesystem::directory_iterator{"/proc/self/fd"},
+                                 [](const std::filesystem::path& each) {
+                                   const int flags = fcntl(std::stoi(each.filename()), F_GETFD);
+                                   return flags >= 0 && (flags & FD_CLOEXEC) == 0;
+                                 });
+  };
+  loop.reset();
+  const auto before = inheritable();
+  loop.emplace(require(AsioReactor::create(io, reactor)));
+  EXPECT_EQ(inheritable(), before);
 }
 
 TEST_F(AsioTest, HandlerMayDestroyTheLoop) {

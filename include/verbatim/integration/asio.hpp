@@ -24,7 +24,7 @@
 /// header, link the CMake target verbatim::asio.
 #include "verbatim/integration/detail/asio_operation.hpp"  // First: it tells Asio of coroutines.
 
-#include <unistd.h>
+#include <fcntl.h>
 
 #include <asio/async_result.hpp>
 #include <asio/io_context.hpp>
@@ -46,8 +46,8 @@ class AsioReactor {
   [[nodiscard]] static Result<AsioReactor> create(asio::any_io_executor executor,
                                                   Reactor& reactor VERBATIM_LIFETIMEBOUND) {
     // A separate descriptor: Asio closes it, and both may be destroyed in any order.
-    const int fd = ::dup(reactor.fd());
-    if (fd < 0) return std::unexpected(os_failure("dup", errno));
+    const int fd = ::fcntl(reactor.fd(), F_DUPFD_CLOEXEC, 0);
+    if (fd < 0) return std::unexpected(os_failure("fcntl", errno));
     auto loop = std::make_shared<detail::AsioLoop>(std::move(executor), reactor, fd);
     loop->notice();
     return AsioReactor{std::move(loop)};
