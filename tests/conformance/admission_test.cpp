@@ -27,6 +27,7 @@ class AdmissionTest : public MeetingTest {
  protected:
   [[nodiscard]] Listener listen(ListenOptions options, std::string_view address = "127.0.0.1:0") {
     options.on_dropped = dropped.note();
+    options.handshake_timeout = kPatience;  // It must not be what ends a handshake.
     return require(Listener::open(domain, address, std::move(options)));
   }
   /// A dial that the listener does not accept. Returns the error.

@@ -14,6 +14,7 @@
 #include "conformance/channel_peer.hpp"
 #include "conformance/child_process.hpp"
 #include "support/pattern.hpp"
+#include "support/soft_faults.hpp"
 
 namespace verbatim::test {
 
@@ -37,6 +38,14 @@ Channel join_channel(Link& link, PreparedChannel prepared) {
 namespace {
 
 constexpr std::size_t kInFlight = 8;
+
+/// For messages to a peer that lives, which must not end because it is held up for a while. The
+/// software device sees at once that a process has died, however long the timers are.
+ChannelOptions streaming_options() {
+  ChannelOptions options = peer_options();
+  if (on_soft_device()) options.ack_timeout = require(AckTimeout::at_least(1s));
+  return options;
+}
 
 /// Streams messages both ways, as many as fit. Stops at the first failure.
 class Stream {
@@ -83,7 +92,7 @@ class Stream {
 TEST(ChannelProcesses, SurvivorOfAKilledPeerConnectsToTheNext) {
   const std::uint64_t seed = test_seed();
   const ProtectionDomain domain = require(open_context().allocate_domain());
-  auto prepared = require(PreparedChannel::create(domain, peer_options()));
+  auto prepared = require(PreparedChannel::create(domain, streaming_options()));
   LinkListener listener;
   for (std::uint64_t round = 0; round < 3; ++round) {
     SCOPED_TRACE(round);
@@ -130,7 +139,8 @@ TEST(ChannelProcesses, SurvivorOfAKilledPeerConnectsToTheNext) {
 int play_channel_peer(std::uint16_t port, const std::string& part) {
   Link link = Link::connect(port);
   const ProtectionDomain domain = require(open_context().allocate_domain());
-  Channel channel = join_channel(link, require(PreparedChannel::create(domain, peer_options())));
+  Channel channel =
+      join_channel(link, require(PreparedChannel::create(domain, streaming_options())));
   if (part == "stream") {
     Stream stream{channel, domain};
     while (stream.step()) {

@@ -7,6 +7,8 @@
 ///
 ///      fail_next();                    // at most once, with nothing in flight
 ///      left.run(failing_write());      // fails with status()
+#include <chrono>
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -36,8 +38,10 @@ class FailingWork : public ChannelsAndMemory, public testing::WithParamInterface
 
  protected:
   FailingWork() : ChannelsAndMemory(few_retries()) {}
+  /// Only a peer that is gone is given up soon. One that lives may be held up.
   [[nodiscard]] static ChannelOptions few_retries() {
-    return {.ack_timeout = require(AckTimeout::at_least(std::chrono::milliseconds{8})),
+    const std::chrono::milliseconds answer{GetParam() == FailureKind::lost_peer ? 8 : 1000};
+    return {.ack_timeout = require(AckTimeout::at_least(answer)),
             .max_ack_retries = require(MaxAckRetries::limited(2)),
             .max_rnr_retries = require(MaxRnrRetries::limited(1))};
   }

@@ -11,6 +11,7 @@
 #include "conformance/channel_peer.hpp"
 #include "conformance/child_process.hpp"
 #include "conformance/connected_channels.hpp"
+#include "support/soft_faults.hpp"
 
 namespace verbatim::test {
 namespace {
@@ -22,6 +23,9 @@ ChannelOptions with_keepalive() {
   ChannelOptions options = peer_options();
   options.max_sends = 4;
   options.keepalive = 5ms;
+  // A device in the kernel may have to wait for a processor before it answers. The software device
+  // answers in the thread that asks.
+  if (!on_soft_device()) options.ack_timeout = require(AckTimeout::at_least(250ms));
   return options;
 }
 

@@ -3,6 +3,7 @@
 /// \file A MultiChannel, its peers in this process, each with its own completion queue, and memory.
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -53,6 +54,24 @@ class MultiPeers : public testing::Test {
     if (peer >= far.size()) far.resize(peer + 1);
     far[peer] = std::move(other);
     return peer;
+  }
+
+  // Many peers that are late at once. A wait for each of them in turn would take kMany times as
+  // long as one for all. So a machine that is held up for seconds cannot be mistaken for that.
+  static constexpr PeerIndex kMany = 24;
+  static constexpr std::chrono::milliseconds kLate{250};
+  static constexpr std::chrono::milliseconds kTogether = kMany * kLate / 2;
+  /// Connects peers until there are kMany, and returns them.
+  [[nodiscard]] std::vector<PeerIndex> crowd() {
+    while (multi.size() < kMany) join();
+    return multi.peers();
+  }
+  /// The errors of a call in which all of these were late.
+  [[nodiscard]] static std::vector<std::pair<PeerIndex, Errc>> late(
+      std::span<const PeerIndex> peers) {
+    std::vector<std::pair<PeerIndex, Errc>> errors;
+    for (const PeerIndex peer : peers) errors.emplace_back(peer, Errc::timed_out);
+    return errors;
   }
 
   // Borrowed memory, in pieces.

@@ -50,7 +50,15 @@ void send_all(int fd, const void* from, std::size_t bytes, int flags = 0) {
 }
 
 void receive_all(int fd, void* into, std::size_t bytes) {
-  if (recv(fd, into, bytes, MSG_WAITALL) != static_cast<ssize_t>(bytes)) socket_failed("recv");
+  for (auto* to = static_cast<std::byte*>(into); bytes > 0;) {
+    const ssize_t count = recv(fd, to, bytes, MSG_WAITALL);
+    // A stop of this process interrupts a call that has a time limit.
+    if (count < 0 && errno == EINTR) continue;
+    if (count == 0) errno = ECONNRESET;
+    if (count <= 0) socket_failed("recv");
+    to += count;
+    bytes -= static_cast<std::size_t>(count);
+  }
 }
 
 void require_that(const testing::AssertionResult& holds, Where where = Where::current()) {
@@ -118,13 +126,12 @@ Link LinkListener::accept() {
   return Link{fd};
 }
 
-Session join(Link& link) {
+Session join(Link& link, std::chrono::milliseconds ack_timeout) {
   const ProtectionDomain domain = require(open_context().allocate_domain());
   const CompletionQueue sends = completion_queue(domain.context());
   const CompletionQueue receives = completion_queue(domain.context());
   QueuePairOptions options = queue_pair_options(domain, sends, receives);
-  // Short, for the test in which the peer dies.
-  options.ack_timeout = require(AckTimeout::at_least(std::chrono::milliseconds{30}));
+  options.ack_timeout = require(AckTimeout::at_least(ack_timeout));
   options.max_ack_retries = require(MaxAckRetries::limited(3));
   auto prepared = require(QueuePair::prepare(options));
   ExposedMemory exposed(domain, 2 * kMessageBytes, Access::remote_read | Access::remote_write);
@@ -175,11 +182,12 @@ void converse(Session& session, Link& link, unsigned rank) {
 
 int play_peer(std::uint16_t port, const std::string& part) {
   Link link = Link::connect(port);
-  Session session = join(link);
   if (part == "converse") {
+    Session session = join(link);
     converse(session, link, 1);
     return 0;
   }
+  const Session session = join(link, kSoonDead);
   link.wait_for_end();
   return 1;
 }

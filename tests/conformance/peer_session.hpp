@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
 /// \file A connection between two processes that meet over TCP on this host.
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -58,8 +59,12 @@ struct Session {
 };
 
 /// Both sides call this: it exchanges endpoints and regions, connects, and waits for the other
-/// side.
-[[nodiscard]] Session join(Link& link);
+/// side. A peer that lives may be held up, so the time for its answers is long, unless it is to be
+/// found dead.
+[[nodiscard]] Session join(Link& link,
+                           std::chrono::milliseconds ack_timeout = std::chrono::milliseconds{1000});
+/// For a peer that is killed.
+inline constexpr std::chrono::milliseconds kSoonDead{30};
 
 /// Both sides call this, with a different `rank` (0 or 1): it moves random data both ways by send,
 /// write and read, and checks every byte. Throws if something differs.

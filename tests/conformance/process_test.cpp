@@ -31,7 +31,7 @@ TEST(Processes, NoticeAPeerThatWasKilled) {
   LinkListener listener;
   Child child = start_child({"peer", std::to_string(listener.port()), "idle"});
   Link link = listener.accept();
-  Session session = join(link);
+  Session session = join(link, kSoonDead);
   Buffer buffer = require(session.domain.allocate(100));
   session.side.post(Receive{buffer.scatter()}, 7);
   child.kill();

@@ -69,6 +69,8 @@ struct World {
       : sends(trouble == Trouble::repeatable ? 2 * kPlaces : kDepth),
         // A message that was lost once arrives, however slow the machine is.
         ack_timeout(trouble == Trouble::any ? 1ms : 60ms),
+        // What the device ends by itself must not end in another way because a thread is held up.
+        timeout(trouble == Trouble::any ? 1s : kPatience),
         domain(require(open_context().allocate_domain())),
         window(require(domain.allocate_shared(8 * kPlaces, Access::remote_write))),
         source(require(domain.allocate(8 * kPlaces))),
@@ -79,7 +81,7 @@ struct World {
   [[nodiscard]] ChannelOptions options() const {
     return {.max_sends = sends,
             .max_receives = kDepth,
-            .timeout = on_soft_device() ? 1s : 20s,
+            .timeout = timeout,
             .flush_timeout = 200ms,
             .ack_timeout = require(AckTimeout::at_least(ack_timeout)),
             .max_ack_retries = require(MaxAckRetries::limited(4))};
@@ -135,6 +137,7 @@ struct World {
 
   std::uint32_t sends;
   std::chrono::milliseconds ack_timeout;
+  std::chrono::seconds timeout;
   ProtectionDomain domain;
   SharedRegion window;
   Buffer source;

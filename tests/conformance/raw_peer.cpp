@@ -13,9 +13,6 @@ namespace {
 
 constexpr std::size_t kMemoryBytes = 64 << 10;
 constexpr std::byte kEnd{0};  ///< Instead of an order.
-/// The peer of a software device may have to wait until the other side's threads run: a second in
-/// all (268 ms, four times), so that a busy machine is no failure.
-constexpr raw::Settings kPeerSettings{.timeout = 16};
 
 template <class Value>
 std::span<const std::byte> raw_bytes_of(const Value& value) {
@@ -63,7 +60,7 @@ class PeerHere : public RawPeer {
 
   void connect(std::span<const raw::Address> others) override {
     for (std::size_t i = 0; i < queue_pairs_.size(); ++i) {
-      raw::connect(queue_pairs_[i].get(), others[i], kPeerSettings);
+      raw::connect(queue_pairs_[i].get(), others[i]);
       if (queue_pairs_[i]->qp_type == IBV_QPT_UD)
         handles_[i] = raw::address_handle(domain_.get(), others[i]);
       others_[i] = others[i].number;

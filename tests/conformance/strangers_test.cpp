@@ -512,8 +512,7 @@ TEST_F(StrangersTest, WhatCameInTimeCountsHoweverLateAndFromHoweverMany) {
     }
   } while (dropped.count() != before);
   for (const Stranger& stranger : strangers) stranger.say("GET / HTTP/1.1\r\n\r\n");
-  // wait: until all are late.
-  std::this_thread::sleep_for(timeout);
+  std::this_thread::sleep_for(timeout);  // wait: until all are late.
   serve_until(*listener, [&] { return dropped.count() == before + kMany; });
   for (std::size_t i = before; i < before + kMany; ++i)
     ASSERT_EQ(dropped.cause(i), Errc::malformed) << i - before;

@@ -114,7 +114,8 @@ void connect_out_of_step(const Misconnected& pair, std::uint32_t first, std::uin
   ASSERT_EQ(raw::to_init(pair.requester.get()), 0);
   ASSERT_EQ(raw::to_ready_to_receive(pair.requester.get(), raw::address_of(pair.responder.get())),
             0);
-  ASSERT_EQ(raw::to_ready_to_send(pair.requester.get(), {}, first), 0);
+  const raw::Settings settings = first == expected ? raw::Settings{} : raw::kSoonLost;
+  ASSERT_EQ(raw::to_ready_to_send(pair.requester.get(), settings, first), 0);
 }
 
 TEST(SequenceNumber, AheadOfTheExpectedOneDeliversNothing) {
@@ -155,7 +156,7 @@ void expect_wrong_address_delivers_nothing(const std::function<void(raw::Address
   change(wrong);
   ASSERT_EQ(raw::to_init(pair.requester.get()), 0);
   if (raw::to_ready_to_receive(pair.requester.get(), wrong) != 0) return;  // Refusing is enough.
-  ASSERT_EQ(raw::to_ready_to_send(pair.requester.get()), 0);
+  ASSERT_EQ(raw::to_ready_to_send(pair.requester.get(), raw::kSoonLost), 0);
   pair.expect_nothing_arrives();
 }
 

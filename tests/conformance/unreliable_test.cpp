@@ -89,7 +89,7 @@ TEST_F(UnreliableConnection, SenderSucceedsWhereNobodyIs) {
   raw::connect(sender.get(), nobody);
   const raw::Piece piece = raw::local(region.get(), 0, 64);
   ASSERT_EQ(raw::post_send(sender.get(), 1, piece), 0);
-  const auto sent = raw::poll_within(queue.get(), std::chrono::seconds{5});
+  const auto sent = raw::poll_within(queue.get(), kPatience);
   ASSERT_TRUE(sent) << "no completion";
   EXPECT_EQ(sent->status, IBV_WC_SUCCESS);
   EXPECT_EQ(sent->wr_id, 1u);

@@ -249,7 +249,7 @@ bool forget_events(ibv_context* context, const std::atomic<int>& count) {
     mine(context)->events.drop(
         [&](const ibv_async_event& event) { return unacknowledged(event) == &count; });
   }
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds{2};
+  const auto deadline = std::chrono::steady_clock::now() + knobs.acknowledgement;
   while (count != 0) {
     if (std::chrono::steady_clock::now() > deadline) return false;
     std::this_thread::yield();

@@ -19,6 +19,7 @@
 #include <infiniband/verbs.h>
 
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 
@@ -47,6 +48,8 @@ struct NullKnobs {
   std::uint32_t max_inline_bytes = 256;
   std::uint32_t extra_depth = 0;  ///< How much deeper than requested queues are made.
   int completion_vectors = 4;
+  /// How long destroying an object waits until its events are acknowledged. Then it is refused.
+  std::chrono::milliseconds acknowledgement{30'000};
 };
 
 }  // namespace verbatim

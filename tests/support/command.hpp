@@ -12,7 +12,8 @@ namespace verbatim::test {
 
 class Command {
  public:
-  static constexpr std::chrono::seconds kLimit{60};
+  /// Much more than any program needs: only one that hangs is ended.
+  static constexpr std::chrono::seconds kLimit{180};
 
   struct Outcome {
     int status = -1;  ///< As in a shell: 128 plus the signal. -1: it had to be killed.

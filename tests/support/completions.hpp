@@ -24,11 +24,11 @@ template <class Condition>
 [[nodiscard]] bool eventually(Condition&& condition,
                               std::chrono::nanoseconds patience = kPatience) {
   const auto deadline = std::chrono::steady_clock::now() + patience;
-  while (!condition()) {
-    if (std::chrono::steady_clock::now() >= deadline) return false;
+  while (std::chrono::steady_clock::now() < deadline) {
+    if (condition()) return true;
     std::this_thread::yield();
   }
-  return true;
+  return condition();  // What came in time counts, however late this thread looks.
 }
 
 /// The next completion, or nothing if none comes in time. For tests that expect none.

@@ -88,6 +88,11 @@ QueuePairOptions queue_pair_options(const ProtectionDomain& domain, const Comple
   };
 }
 
+void be_patient(QueuePairOptions& options) {
+  options.ack_timeout = require(AckTimeout::at_least(std::chrono::seconds{4}));
+  options.max_ack_retries = require(MaxAckRetries::limited(7));
+}
+
 CompletionQueue completion_queue(const Context& context, std::uint32_t depth,
                                  std::optional<CompletionChannel> channel) {
   return require(context.create_completion_queue({.depth = depth, .channel = std::move(channel)}));

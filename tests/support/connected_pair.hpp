@@ -66,6 +66,9 @@ class ConnectedPair {
 [[nodiscard]] QueuePairOptions queue_pair_options(const ProtectionDomain& domain,
                                                   const CompletionQueue& sends,
                                                   const CompletionQueue& receives);
+/// Timers that outlast any pause of a test, and of the machine. For a peer that lives: one that
+/// dies is noticed all the same.
+void be_patient(QueuePairOptions& options);
 
 [[nodiscard]] CompletionQueue completion_queue(const Context& context, std::uint32_t depth = 512,
                                                std::optional<CompletionChannel> channel = {});

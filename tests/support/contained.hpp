@@ -14,8 +14,8 @@
 namespace verbatim::test {
 
 /// How many seconds a contained part may take before SIGALRM ends it; with VERBATIM_STRESS, so many
-/// times as long.
-inline constexpr unsigned kContainedSeconds = 60;
+/// times as long. Less than a suite allows a whole test.
+inline constexpr unsigned kContainedSeconds = 200;
 
 /// Prints the failures so far, for the process that waits for this one.
 inline void print_failures() {

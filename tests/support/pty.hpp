@@ -16,7 +16,8 @@ namespace verbatim::test {
 
 class PseudoTerminal {
  public:
-  static constexpr std::chrono::seconds kLimit{30};
+  /// Much more than any program needs: only one that hangs is ended.
+  static constexpr std::chrono::seconds kLimit{120};
 
   struct Size {
     unsigned short rows = 24;

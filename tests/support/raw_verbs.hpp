@@ -78,15 +78,17 @@ struct Address {
 [[nodiscard]] Owned<ibv_ah> address_handle(ibv_pd* domain, const Address& peer,
                                            Where where = Where::current());
 
-/// The settings of a side when it connects. The times are short, so that an absent peer is noticed
-/// in about a tenth of a second.
+/// The settings of a side when it connects. A peer that lives has four seconds for its answer,
+/// because it or its device may have to wait for a processor.
 struct Settings {
   unsigned access = kAllAccess;
-  std::uint8_t timeout = 12;  ///< 4.096 us * 2^12 = 17 ms.
+  std::uint8_t timeout = 18;  ///< 4.096 us * 2^18 = 1.07 s.
   std::uint8_t retries = 3;
   std::uint8_t max_reads_out = 1;  ///< max_rd_atomic
   std::uint8_t max_reads_in = 1;   ///< max_dest_rd_atomic
 };
+/// For requests that nobody answers: they fail after about a tenth of a second (4 * 17 ms).
+inline constexpr Settings kSoonLost{.timeout = 12};
 /// Returns 0, or the errno of the step that was refused.
 [[nodiscard]] int to_init(ibv_qp* queue_pair, const Settings& settings = {});
 [[nodiscard]] int to_ready_to_receive(ibv_qp* queue_pair, const Address& peer,

@@ -129,7 +129,7 @@ TEST_F(BulkScripted, RefusedRequestIsThatPeersFailureOnly) {
   script.on_empty = [&] {
     if (!script.sends.empty() && script.completions.empty()) script.complete(script.sends[0].id);
   };
-  const auto result = world.multi.multicast(world.peers, Send{world.buffer.gather()}, 1s);
+  const auto result = world.multi.multicast(world.peers, Send{world.buffer.gather()}, 30s);
   ASSERT_FALSE(result.has_value());
   ASSERT_EQ(result.error().peers.size(), 1u);
   EXPECT_EQ(result.error().peers[0].peer, 1u);

@@ -14,6 +14,7 @@ class Null : public testing::Test {
  protected:
   void SetUp() override {
     verbatim_null_knobs() = {};
+    verbatim_null_knobs().acknowledgement = {};  // No other thread would send one.
     ASSERT_EQ(verbatim_null_live_objects(), 0);
     ibv_device** const list = verbs.get_device_list(nullptr);
     context = verbs.open_device(list[0]);
@@ -42,6 +43,7 @@ class Null : public testing::Test {
     EXPECT_EQ(verbs.dealloc_pd(domain), 0);
     EXPECT_EQ(verbs.close_device(context), 0);
     EXPECT_EQ(verbatim_null_live_objects(), 0);
+    verbatim_null_knobs() = {};
   }
 
   int move_to(ibv_qp_state state) {

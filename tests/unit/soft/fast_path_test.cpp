@@ -97,7 +97,9 @@ class FastPath : public testing::Test {
     ASSERT_EQ(QueuePair::of(near).known.own_changes, own_changes.load()) << "nothing was learnt";
   }
 
-  test::ConnectedPair pair{};
+  /// A request that waits for its peer waits for ever, however long the test is held up meanwhile.
+  test::ConnectedPair pair{
+      {.both = [](QueuePairOptions& options) { options.ack_timeout = AckTimeout::unlimited(); }}};
   ibv_qp* near = unsafe::native(pair.local.queue_pair);
   ibv_qp* far = unsafe::native(pair.remote.queue_pair);
   Memory here{pair.domain};

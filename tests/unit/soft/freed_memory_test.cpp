@@ -113,7 +113,7 @@ TEST_P(FreedMemory, TakenBackInAnotherThreadIsNotWritten) {
 }
 
 TEST_P(FreedMemory, OfBuffersThatDieBeforeTheirQueuePairsIsNotTouched) {
-  VERBATIM_CONTAINED(30s, [] {
+  VERBATIM_CONTAINED(60s, [] {
     for (const bool polls_first : {true, false}) {
       SharedQueue all{kPairs};
       std::vector<Buffer> buffers;

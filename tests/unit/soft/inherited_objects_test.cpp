@@ -116,7 +116,7 @@ TEST(InheritedObjects, EventOfTheParentIsNotAcknowledgedByAChild) {
   }};
   inside.wait();
   in_forked_child([&] {
-    alarm(10);
+    alarm(60);
     verbs().ack_async_event(&event);
   });
   forked.count_down();

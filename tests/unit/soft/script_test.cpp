@@ -89,8 +89,8 @@ TEST_F(Faults, LossesAreCountedHoweverLongTheyTake) {
   hasty.remote.post(Receive{}, 1);
   plan(soft::FaultPlan{}.drop(1, 2));
   hasty.local.post(send_immediate(1), 1);
-  // wait: so that the helper tries again, and not a poll, which takes less than 8 us.
-  std::this_thread::sleep_for(2ms);
+  // The helper tries again, and not a poll, which would take less than 8 us.
+  std::this_thread::sleep_for(2ms);  // wait: for the helper's tries.
   poll_ok(hasty.local.sends);
   EXPECT_EQ(poll_ok(hasty.remote.receives).immediate(), 1u);
 }

@@ -6,18 +6,21 @@
 #include <atomic>
 #include <cstdlib>
 #include <filesystem>
+#include <random>
 #include <string>
 
 namespace verbatim::test {
 
-/// Named by VERBATIM_SOFT_DIR while this lives. It does not exist yet.
+/// Named by VERBATIM_SOFT_DIR while this lives. It does not exist yet: a process that was killed
+/// may have had the same pid, and so may one in another container.
 class TemporarySoftDirectory {
  public:
   TemporarySoftDirectory() {
     static std::atomic<unsigned> made{0};
     const bool has_shm = std::filesystem::is_directory("/dev/shm");
     path_ = std::string{has_shm ? "/dev/shm" : "/tmp"} + "/verbatim-unit-" +
-            std::to_string(getpid()) + "-" + std::to_string(++made);
+            std::to_string(getpid()) + "-" + std::to_string(++made) + "-" +
+            std::to_string(std::random_device{}());
     if (const char* const before = std::getenv("VERBATIM_SOFT_DIR")) before_ = before;
     setenv("VERBATIM_SOFT_DIR", path_.c_str(), 1);
   }

@@ -62,7 +62,7 @@ TEST_F(TaggedLock, LivingHolderIsWaitedForInBoundedTime) {
   EXPECT_EQ(acquire(lock, us.own->tag(), us.peers, 30ms), Acquired::no);
   const auto took = std::chrono::steady_clock::now() - start;
   EXPECT_GE(took, 30ms);
-  EXPECT_LT(took, 5s);
+  EXPECT_LT(took, 30s);  // Each look may cost a turn of another program on this processor.
   EXPECT_EQ(lock.load(), other.own->tag());
 }
 
@@ -104,8 +104,11 @@ TEST_F(TaggedLock, SuccessorInTheSameSlotIsNotTheHolder) {
     Owner other{directory};
     ASSERT_EQ(acquire(lock, other.own->tag(), other.peers), Acquired::yes);
   }
-  const Owner successor{directory};
-  ASSERT_EQ(slot_of_tag(lock.load()), successor.own->slot());
+  std::optional<Owner> successor;
+  do {  // Only 21 random bits tell one from the next.
+    successor.emplace(directory);
+  } while (successor->own->tag() == lock.load());
+  ASSERT_EQ(slot_of_tag(lock.load()), successor->own->slot());
   EXPECT_EQ(acquire(lock, us.own->tag(), us.peers), Acquired::taken_over);
 }
 
@@ -126,7 +129,8 @@ TEST_F(TaggedLock, KilledHolderIsReplaced) {
 }
 
 TEST_F(TaggedLock, NonsenseInTheWordIsReplaced) {
-  for (const std::uint32_t nonsense : {1u, 0x800u, 0xffffffffu, 0x12345678u}) {
+  const std::uint32_t of_our_slot = us.own->tag() ^ 0x800;
+  for (const std::uint32_t nonsense : {of_our_slot, 0x800u, 0xffffffffu, 0x12345678u}) {
     lock.store(nonsense);
     EXPECT_EQ(acquire(lock, us.own->tag(), us.peers), Acquired::taken_over) << nonsense;
     release(lock);
