@@ -20,9 +20,9 @@ namespace verbatim::test {
 /// The exit status of a child that cannot do its part here; see cannot().
 inline constexpr int kCannot = 77;
 
-/// How long a child may take that executes another process step by step: on a busy machine, each of
-/// ten thousand steps waits for the processor. A good run takes seconds.
-inline constexpr std::chrono::seconds kStuck{240};
+/// How long a child may take that has much to do, or executes another process step by step: on a
+/// busy machine, each of ten thousand steps waits for the processor. A good run takes seconds.
+inline constexpr std::chrono::seconds kStuck{600};
 
 /// In a child: ends it, and prints why the test is skipped.
 [[noreturn]] inline void cannot(const std::string& why) {

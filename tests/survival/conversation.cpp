@@ -79,9 +79,9 @@ Conversation::Conversation(const ProtectionDomain& domain, Link& link, std::uint
                    completion_queue(domain.context(), receive_depth(sink))) {
   fill(exposed_.quiescent_bytes().subspan(kStandingAt, kBytes), kStanding);
   QueuePairOptions options = queue_pair_options(domain, sends_, receives_);
-  // A dead peer should be noticed soon: 4 ms, three times.
-  options.ack_timeout = require(AckTimeout::limited(10));
-  options.max_ack_retries = require(MaxAckRetries::limited(2));
+  // A peer that lives may stand still, even in a lock that we need. One that dies is noticed
+  // without the timers.
+  be_patient(options);
   if (sink != nullptr) {
     options.shared_receive_queue = sink->queue();
     options.max_receive_requests = options.max_receive_elements = {};

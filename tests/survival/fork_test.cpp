@@ -153,7 +153,7 @@ TEST(ForkedChild, OfAParentWithBusyThreadsWorks) {
                                        ConnectedPair pair;
                                        exchange(pair);
                                      }),
-                                     10s);
+                                     kPatience);
     ASSERT_EQ(status, 0) << "child " << round << ": " << describe_end(status);
   }
 }

@@ -29,10 +29,4 @@ struct Meeting {
   return {std::move(queue_pair), peer_memory};
 }
 
-/// Timers that outlast any pause of a test.
-inline void be_patient(QueuePairOptions& options) {
-  options.ack_timeout = require(AckTimeout::at_least(std::chrono::seconds{4}));
-  options.max_ack_retries = require(MaxAckRetries::limited(7));
-}
-
 }  // namespace verbatim::test

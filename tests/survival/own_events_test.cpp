@@ -76,10 +76,10 @@ class FullChannel {
       poll_ok(*many_);
     }
   }
-  /// Reads the channel until there is an event of the other queue, or nothing for seconds.
+  /// Reads the channel until there is an event of the other queue, or nothing for long.
   [[nodiscard]] bool has_event() {
     while (!other.take_signal())
-      if (!channel.wait(3s)) return false;
+      if (!channel.wait(kPatience)) return false;
     return true;
   }
   void destroy_the_busy_queue() {

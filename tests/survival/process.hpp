@@ -15,6 +15,8 @@
 #include <utility>
 #include <vector>
 
+#include "support/device_under_test.hpp"
+
 namespace verbatim::test {
 
 inline constexpr int kControlFd = 3;
@@ -31,7 +33,7 @@ class Control {
   explicit Control(int fd) noexcept : fd_(fd) {}
   void say(char word) const;
   /// The next byte. Throws if none comes in time or the other side is gone.
-  [[nodiscard]] char hear(std::chrono::milliseconds patience = std::chrono::seconds{20}) const;
+  [[nodiscard]] char hear(std::chrono::milliseconds patience = kPatience) const;
   /// The next byte, if it is there already.
   [[nodiscard]] std::optional<char> overhear() const;
 

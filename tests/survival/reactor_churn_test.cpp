@@ -94,14 +94,16 @@ class Churn {
 
 TEST(ReactorChurn, QueueForFourServesAnyNumberOfClients) {
   const SoftDirectory directory;
-  VERBATIM_CONTAINED(100s, [] {
+  VERBATIM_CONTAINED(kStuck, [] {
     Churn churn;
     churn.clients(100);
     const std::uint32_t depth = churn.depth();
     const Holdings early = Holdings::now();
     churn.clients(100'000);
     EXPECT_EQ(churn.depth(), depth);
-    EXPECT_TRUE(Holdings::now().is_like(early)) << Holdings::now() << "; it was " << early;
+    // The device releases some of it later.
+    EXPECT_TRUE(eventually([&] { return Holdings::now().is_like(early); }))
+        << Holdings::now() << "; it was " << early;
   });
 }
 

@@ -4,15 +4,17 @@
 //       clients work.
 // Method: a server with one thread; a client process that dials 200 times and asks on all channels
 //         at once, and is killed when every connection has had its echoes. 50 times; then the
-//         server holds what it held after the second.
+//         server holds what it held after the second. Of the times that it took the median counts,
+//         because the machine may stand still in some of them.
 // Covers: channel/driving.cpp
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <string>
+#include <vector>
 
 #include "support/device_under_test.hpp"
-#include "support/gaps.hpp"
 #include "support/require.hpp"
 #include "survival/contained.hpp"
 #include "survival/holdings.hpp"
@@ -27,7 +29,14 @@ using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kConnections = 200;
-ChannelOptions shallow(const Reactor& on) { return {.on = on, .max_sends = 3, .max_receives = 3}; }
+/// Nothing is late before the client is killed, and its death is noticed without the timers.
+ChannelOptions shallow(const Reactor& on) {
+  return {.on = on,
+          .max_sends = 3,
+          .max_receives = 3,
+          .timeout = kPatience,
+          .ack_timeout = require(AckTimeout::at_least(4s))};
+}
 
 /// Asks for ever.
 Task<void> ask(Channel channel, Buffer question, Buffer answer) {
@@ -65,17 +74,24 @@ class ReactorServer {
   void see_one_killed() {
     std::size_t talking = 0;
     talking_ = &talking;
+    const auto begin = Clock::now();
     Process crowd = Process::start({"crowd", listener_.address(), std::to_string(kConnections)});
     run_until([&] { return talking == kConnections; }, kPatience);
     ASSERT_EQ(talking, kConnections);
     ASSERT_EQ(failed_, 0u);
-    const Stalls stalls;
-    const auto start = Clock::now();
+    const auto killed = Clock::now();
     crowd.kill();
     run_until([&] { return failed_ == kConnections; }, kPatience);
     EXPECT_EQ(failed_, kConnections);
-    EXPECT_LE(Clock::now() - start, 1s + stalls.longest());
+    // On a slow machine, the end takes longer and so does the beginning.
+    lags_.push_back((Clock::now() - killed) - (killed - begin));
     failed_ = 0;
+  }
+  /// By how much the median of the ends took longer than the beginning before it.
+  [[nodiscard]] std::chrono::milliseconds median_lag() {
+    const auto middle = lags_.begin() + std::ssize(lags_) / 2;
+    std::ranges::nth_element(lags_, middle);
+    return std::chrono::ceil<std::chrono::milliseconds>(*middle);
   }
   template <class Condition>
   void run_until(Condition condition, std::chrono::nanoseconds limit) {
@@ -114,11 +130,12 @@ class ReactorServer {
       require(Listener::open(domain_, "127.0.0.1:0", {.channel = shallow(reactor_)}));
   std::size_t* talking_ = nullptr;
   std::size_t failed_ = 0;
+  std::vector<Clock::duration> lags_{};
 };
 
 TEST(ReactorKill, ClientWithManyConnectionsTakesNothingAlong) {
   const SoftDirectory directory;
-  VERBATIM_CONTAINED(200s, [] {
+  VERBATIM_CONTAINED(kStuck, [] {
     ReactorServer server;
     server.see_one_killed();
     server.see_one_killed();
@@ -127,7 +144,8 @@ TEST(ReactorKill, ClientWithManyConnectionsTakesNothingAlong) {
       SCOPED_TRACE("client " + std::to_string(i));
       ASSERT_NO_FATAL_FAILURE(server.see_one_killed());
     }
-    server.run_until([&] { return Holdings::now().is_like(early); }, 3s);
+    EXPECT_LE(server.median_lag(), 1s);
+    server.run_until([&] { return Holdings::now().is_like(early); }, kPatience);
     EXPECT_TRUE(Holdings::now().is_like(early)) << Holdings::now() << "; it was " << early;
   });
 }

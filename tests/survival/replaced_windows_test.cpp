@@ -49,7 +49,7 @@ const Role kRenewer{"renewer", &play_renewer};
 
 TEST(Windows, ReplacedByNewOnesAreWrittenWhereTheyAreNow) {
   const SoftDirectory directory;
-  VERBATIM_CONTAINED(60s * stress_factor(), [] {
+  VERBATIM_CONTAINED(kStuck * stress_factor(), [] {
     const unsigned rounds = 2000 * stress_factor();
     const auto [here, there] = socket_pair();
     const Process owner = Process::start({"renewer", std::to_string(rounds)}, {there});
@@ -109,7 +109,7 @@ int play_pair_of_writers(const std::vector<std::string>&) {
                          WrId{1}));
   };
   std::jthread second{[&] {
-    while (orders.hear(60s) == 'g') {
+    while (orders.hear(kStuck) == 'g') {
       write(1);
       poll_ok(queues[1]);
       orders.say('d');
@@ -154,7 +154,7 @@ TEST(Windows, BeingReplacedInOneThreadAreWrittenWhereTheyAreNowInAnother) {
   GTEST_SKIP() << "what maps memory is known of x86-64 only";
 #endif
   const SoftDirectory directory;
-  VERBATIM_CONTAINED(60s, [] {
+  VERBATIM_CONTAINED(kStuck, [] {
     const auto [here, there] = socket_pair();
     const auto [orders, taken] = socket_pair();
     Process writers = Process::start({"pair-of-writers"}, {there, taken});

@@ -39,6 +39,7 @@ const Role kPrivileged{"privileged", &play_privileged};
 class SetuidProgram : public testing::Test {
  protected:
   SetuidProgram() {
+    std::filesystem::remove_all(place);  // A killed process may have left it whose id was the same.
     std::filesystem::create_directories(planted);
     std::filesystem::copy_file("/proc/self/exe", program);
     std::filesystem::copy_file(VERBATIM_MARKER_LIBRARY, library);

@@ -83,7 +83,11 @@ inline void step_or_sleep(pid_t thread, unsigned limit) {
     const auto is_stopped = [&] { return waitpid(thread, &status, __WALL | WNOHANG) == thread; };
     if (eventually(is_stopped, std::chrono::milliseconds{200})) continue;
     syscall(SYS_tkill, thread, SIGSTOP);
-    waitpid(thread, &status, __WALL);
+    // It may have made its step meanwhile. Then the signal is still to come, and would stop the
+    // whole process when the thread is let go.
+    while (waitpid(thread, &status, __WALL) == thread && WIFSTOPPED(status) &&
+           WSTOPSIG(status) != SIGSTOP)
+      if (ptrace(PTRACE_CONT, thread, nullptr, nullptr) != 0) return;
     return;
   }
 }

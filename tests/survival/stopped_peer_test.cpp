@@ -111,10 +111,17 @@ class Scene {
   void expect_busy() {
     const auto start = Clock::now();
     EXPECT_EQ(target().deregister(), EBUSY);
-    EXPECT_LT(Clock::now() - start, 5s);
+    EXPECT_LT(Clock::now() - start, 15s) << "it waits for as long as the peer is stopped";
   }
   void expect_free() {
-    EXPECT_TRUE(eventually([&] { return target().deregister() == 0; }, 3s));
+    EXPECT_TRUE(eventually([&] { return target().deregister() == 0; }));
+  }
+  /// Also notes whether it was slow: see StoppedPeer::play().
+  template <class F>
+  void expect_at_once(F take_back, const char* what) {
+    const auto start = Clock::now();
+    EXPECT_EQ(take_back(), 0) << what;
+    if (Clock::now() - start >= 500ms) slow = what;
   }
   void resume() {
     holder.resume();
@@ -122,6 +129,7 @@ class Scene {
   }
 
   bool writes;
+  const char* slow = nullptr;
   std::pair<int, int> ends = socket_pair();
   Process holder;
   Link link;
@@ -129,34 +137,46 @@ class Scene {
   Meeting its;
 };
 
-template <class F>
-void expect_at_once(F take_back, const char* what) {
-  const auto start = Clock::now();
-  EXPECT_EQ(take_back(), 0) << what;
-  EXPECT_LT(Clock::now() - start, 500ms) << what;
-}
-
 /// Each test runs in a separate process, so that memory that could not be taken back is in nobody's
 /// way.
 class StoppedPeer : public testing::TestWithParam<Way> {
  protected:
+  /// If something was slow, once more: the machine may have stood still. A stopped peer that delays
+  /// it does so each time.
   template <class Body>
   static void play(Body body) {
-    const SoftDirectory directory;
-    VERBATIM_CONTAINED(60s, [&] {
-      Scene scene{GetParam()};
-      body(scene);
-    });
+    constexpr int kSlow = 78;
+    int status = -1;
+    for (int left = 5; left > 0; --left) {
+      const SoftDirectory directory;
+      status = status_within(start_contained([&] {
+                               const char* slow = nullptr;
+                               {
+                                 Scene scene{GetParam()};
+                                 body(scene);
+                                 slow = scene.slow;
+                               }
+                               if (slow == nullptr || HasFailure()) return;
+                               std::fprintf(stderr, "not at once: %s\n", slow);
+                               std::_Exit(kSlow);
+                             }),
+                             60s);
+      if (!WIFEXITED(status) || WEXITSTATUS(status) != kSlow) break;
+    }
+    EXPECT_EQ(status, 0) << describe_end(status);
   }
 };
 
 TEST_P(StoppedPeer, DoesNotDelayOtherMemory) {
   play([](Scene& scene) {
-    expect_at_once([&] { return scene.server.unrelated.deregister(); }, "memory it never saw");
-    expect_at_once([&] { return scene.other().deregister(); }, "memory it does not use now");
-    const auto start = Clock::now();
-    for (int i = 0; i < 3; ++i) static_cast<void>(require(scene.server.domain.allocate(1 << 20)));
-    EXPECT_LT(Clock::now() - start, 500ms) << "Buffers of the same domain";
+    scene.expect_at_once([&] { return scene.server.unrelated.deregister(); },
+                         "memory it never saw");
+    scene.expect_at_once([&] { return scene.other().deregister(); }, "memory it does not use now");
+    const auto use_buffers = [&] {
+      for (int i = 0; i < 3; ++i) static_cast<void>(require(scene.server.domain.allocate(1 << 20)));
+      return 0;
+    };
+    scene.expect_at_once(use_buffers, "Buffers of the same domain");
   });
 }
 
@@ -183,8 +203,9 @@ TEST_P(StoppedPeer, WriterDoesNotKeepTheQueuePair) {
   play([](Scene& scene) {
     const auto as_errno = [](const Result<void>& done) { return done ? 0 : done.error().os_error; };
     QueuePair& queue_pair = scene.its.queue_pair;
-    expect_at_once([&] { return as_errno(queue_pair.move_to_error()); }, "to the error state");
-    expect_at_once([&] { return as_errno(queue_pair.destroy()); }, "destroying");
+    scene.expect_at_once([&] { return as_errno(queue_pair.move_to_error()); },
+                         "to the error state");
+    scene.expect_at_once([&] { return as_errno(queue_pair.destroy()); }, "destroying");
     scene.expect_busy();
     scene.resume();
     scene.expect_free();
@@ -209,12 +230,12 @@ TEST_P(StoppedPeer, KeepsTheQueuePairFromANewConnection) {
       return move(IBV_QPS_RTR, IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
                                    IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
     };
-    expect_at_once([&] { return move(IBV_QPS_RESET, 0); }, "to the reset state");
+    scene.expect_at_once([&] { return move(IBV_QPS_RESET, 0); }, "to the reset state");
     ASSERT_EQ(move(IBV_QPS_INIT, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS), 0);
     EXPECT_EQ(connect(), EBUSY);
     scene.expect_busy();
     scene.resume();
-    EXPECT_TRUE(eventually([&] { return connect() == 0; }, 3s));
+    EXPECT_TRUE(eventually([&] { return connect() == 0; }));
     scene.expect_free();
   });
 }
@@ -230,25 +251,22 @@ void expect_traffic(Scene& scene) {
   steady.control().say('g');
   unsigned came = 0;
   bool is_good = true;
-  const bool all = eventually(
-      [&] {
-        const auto found = poll_within(server.queue, 0s);
-        if (!found) return false;
-        const auto place = std::to_underlying(found->id());
-        // With shared receives, the good peer may also get the receive that was meant for the
-        // writer.
-        const auto sink = place == Scene::kHeld
-                              ? server.receive.bytes()
-                              : server.sink.bytes().subspan(place * kCopiedBytes, kCopiedBytes);
-        is_good = found->ok() && found->byte_count() == size_of(came) &&
-                  holds(sink.first(size_of(came)), came);
-        ++came;
-        if (is_good && place != Scene::kHeld) server.post(good.queue_pair, place);
-        return !is_good || came == kMessages;
-      },
-      10s);
+  const bool all = eventually([&] {
+    const auto found = poll_within(server.queue, 0s);
+    if (!found) return false;
+    const auto place = std::to_underlying(found->id());
+    // With shared receives, the good peer may also get the receive that was meant for the writer.
+    const auto sink = place == Scene::kHeld
+                          ? server.receive.bytes()
+                          : server.sink.bytes().subspan(place * kCopiedBytes, kCopiedBytes);
+    is_good = found->ok() && found->byte_count() == size_of(came) &&
+              holds(sink.first(size_of(came)), came);
+    ++came;
+    if (is_good && place != Scene::kHeld) server.post(good.queue_pair, place);
+    return !is_good || came == kMessages;
+  });
   EXPECT_TRUE(all && is_good) << came << " messages came";
-  EXPECT_EQ(steady.control().hear(5s), 'd');
+  EXPECT_EQ(steady.control().hear(), 'd');
 }
 
 TEST_P(StoppedPeer, LetsOthersGoOn) {
