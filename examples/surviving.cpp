@@ -12,6 +12,7 @@ namespace vb = verbatim;
 int main() {
   return as_rank([](vb::Node& node, const vb::ProtectionDomain&) -> vb::Result<void> {
     VERBATIM_TRY(node.barrier());
+    VERBATIM_TRY(node.session().meet());  // all are through: the loss fails no earlier barrier
     if (node.rank() == node.world() - 1) kill(getpid(), SIGKILL);
     // [survive]
     auto met = node.barrier();

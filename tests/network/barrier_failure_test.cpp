@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <latch>
 #include <optional>
 #include <string>
@@ -27,6 +28,16 @@ std::vector<Rank> missing(const BarrierResult& result) {
   if (!result)
     for (const RankState& each : result.error().missing) ranks.push_back(each.rank);
   return ranks;
+}
+
+/// A wait that times out, and asks the session who is missing. It asks for 250 ms at most, so if
+/// this thread had no processor meanwhile, it did not ask everybody, and asks again.
+BarrierResult wait_and_ask(Barrier& barrier) {
+  for (int again = 0;; ++again) {
+    const auto start = std::chrono::steady_clock::now();
+    BarrierResult late = barrier.wait(1ms);
+    if (std::chrono::steady_clock::now() - start < 250ms || again == 20) return late;
+  }
 }
 
 // ---- Arguments ----------------------------------------------------------------------------------
@@ -138,6 +149,7 @@ TEST(BarrierTimeout, OfTheRootNamesExactlyTheMissing) {
   Barrier root = world[0].barrier(everyone(5), BarrierAlgorithm::centralized);
   Barrier came = world[2].barrier(everyone(5), BarrierAlgorithm::centralized);
   ASSERT_TRUE(succeeds(came.arrive()));
+  world[2].flush();
   const auto late = root(2ms);
   ASSERT_TRUE(late == Errc::timed_out);
   EXPECT_EQ(missing(late), (std::vector<Rank>{1, 3, 4}));
@@ -157,7 +169,7 @@ TEST(BarrierTimeout, WithASessionEveryoneNamesTheOneThatIsMissing) {
       Barrier barrier = self.barrier(everyone(5), algorithm);
       ASSERT_TRUE(barrier(20ms) == Errc::timed_out);
       waiting.arrive_and_wait();
-      const auto late = barrier.wait(1ms);
+      const auto late = wait_and_ask(barrier);
       told.arrive_and_wait();
       ASSERT_TRUE(late == Errc::timed_out);
       EXPECT_EQ(missing(late), std::vector<Rank>{3}) << to_string(algorithm);
@@ -173,7 +185,8 @@ TEST(BarrierTimeout, SaysThatTheMissingOneIsAtAnotherBarrier) {
   Barrier elsewhere = world[1].barrier(pair);
   ASSERT_TRUE(elsewhere(5ms) == Errc::timed_out);
   Barrier barrier = world[0].barrier(std::vector<Rank>{0, 1});
-  const auto late = barrier(5ms);
+  ASSERT_TRUE(barrier(5ms) == Errc::timed_out);
+  const auto late = wait_and_ask(barrier);
   ASSERT_TRUE(late == Errc::timed_out);
   ASSERT_EQ(missing(late), std::vector<Rank>{1});
   EXPECT_EQ(late.error().missing[0].activity, RankState::Activity::at_other);

@@ -39,7 +39,7 @@ TEST(BarrierLoss, IsToldToAllThatWaitWithTheRank) {
         if (self.rank == 2) return world.coordinator.depart({.rank = 2, .why = why});
         const auto start = std::chrono::steady_clock::now();
         EXPECT_TRUE(fails(barrier(kLong), Errc::peer_lost, 2)) << to_string(algorithm);
-        EXPECT_LT(std::chrono::steady_clock::now() - start, 5s);
+        EXPECT_LT(std::chrono::steady_clock::now() - start, kLong / 2) << "not by a time-out";
         // Until a regroup.
         EXPECT_TRUE(fails(barrier(kLong), Errc::peer_lost, 2));
         EXPECT_TRUE(fails(self.barrier(everyone(4))(kLong), Errc::peer_lost, 2));

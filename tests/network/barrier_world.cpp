@@ -77,6 +77,7 @@ void FakeSession::report(std::span<const std::byte> state) {
 
 Result<std::vector<std::byte>> FakeSession::ask(Rank rank, Timeout) {
   const std::lock_guard lock{coordinator_.mutex_};
+  ++questions;  // Under the lock: a rank that sees it reports after this answer.
   if (const auto& report = coordinator_.reports_[rank]) return *report;
   return std::unexpected(Error{.code = Errc::timed_out, .operation = "ask"});
 }

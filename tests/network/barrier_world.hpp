@@ -24,7 +24,7 @@
 namespace verbatim::test {
 
 /// The longest wait of these tests; long enough for a busy machine.
-inline constexpr std::chrono::seconds kLong{20};
+inline constexpr std::chrono::seconds kLong{60};
 
 class FakeSession;
 
@@ -62,6 +62,7 @@ class FakeSession final : public detail::SessionView {
   std::function<void()> on_look{};
   std::atomic<int> verdicts{0};  ///< How often it was asked.
   std::atomic<int> reports{0};
+  std::atomic<int> questions{0};  ///< How often it has asked about another rank.
 
  private:
   friend class FakeCoordinator;
@@ -95,7 +96,8 @@ class WorldRank {
 struct WorldOptions {
   bool session = false;
   bool oversubscribed = true;  ///< There are fewer processors than threads.
-  std::chrono::nanoseconds detect = std::chrono::seconds{1};
+  /// Long, because a rank that is between the end of its channels and its departure may be slow.
+  std::chrono::nanoseconds detect = kLong;
   ChannelOptions channel{.max_sends = 16, .max_receives = 16};
 };
 

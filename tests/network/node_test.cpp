@@ -215,9 +215,10 @@ TEST(NodeTest, OtherOptionsElsewhereAreIncompatible) {
   for (Rank rank = 0; rank < 2; ++rank)
     ranks.emplace_back([&, rank] {
       const RankDevice device;
-      const auto joined =
-          Node::join(device.domain, job.identity(rank),
-                     {.connect = rank == 0 ? Connect::all : Connect::none, .timeout = 5s});
+      const auto joined = Node::join(device.domain, job.identity(rank),
+                                     {.connect = rank == 0 ? Connect::all : Connect::none,
+                                      .timeout = kNodePatience,
+                                      .detect = kNodePatience});
       if (!joined && joined.error() == Errc::incompatible &&
           std::string_view{joined.error().field} == "connect")
         ++refused;

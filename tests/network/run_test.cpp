@@ -178,10 +178,18 @@ TEST(Run, KillsWhoDoesNotHeedTheRequestToEnd) {
 }
 
 TEST(Run, KeepsGoingIfAskedTo) {
-  const auto outcome =
-      run_command(shell({"-n", "4", "--keep-going"},
-                        "if [ $VERBATIM_RANK = 1 ]; then exit 9; fi; sleep 0.2; echo done; "
-                        "if [ $VERBATIM_RANK = 3 ]; then exit 4; fi"));
+  // The others wait until the end of rank 1 was seen: then its process id is gone.
+  const auto place =
+      std::filesystem::path{testing::TempDir()} / ("verbatim-run-" + std::to_string(getpid()));
+  const std::string file = place.string() + ".pid";
+  const std::string failing = "echo $$ >" + file + ".new; mv " + file + ".new " + file + "; exit 9";
+  const std::string waiting = "while ! [ -e " + file +
+                              " ]; do sleep 0.01; done; while kill -0 $(cat " + file +
+                              ") 2>/dev/null; do sleep 0.01; done; sleep 0.2; echo done; ";
+  const auto outcome = run_command(shell(
+      {"-n", "4", "--keep-going"}, "if [ $VERBATIM_RANK = 1 ]; then " + failing + "; fi; " +
+                                       waiting + "if [ $VERBATIM_RANK = 3 ]; then exit 4; fi"));
+  std::filesystem::remove(file);
   EXPECT_EQ(outcome.status, 9);
   EXPECT_THAT(sorted_lines(outcome.output), ElementsAre("[0] done", "[2] done", "[3] done"));
   EXPECT_THAT(sorted_lines(outcome.errors),

@@ -153,7 +153,7 @@ TEST(Session, NamesWhoIsLateAndGoesOn) {
 TEST(Session, NamesThoseOfManyThatFit) {
   const World world{40};
   auto sessions = world.join_all();
-  const auto late = sessions[0].meet(50ms);
+  const auto late = naming([&] { return sessions[0].meet(50ms); });
   ASSERT_TRUE(fails_naming(late, Errc::timed_out, "missing", {.value = 39}));
   EXPECT_EQ(late.error().text_view(), "1,2,3,4,5,6,7,8,9,...");
 }
@@ -203,7 +203,7 @@ TEST(Session, NamesWhoHasNotOfferedAndGoesOn) {
   auto sessions = world.join_all();
   const std::vector<PeerRecord> both{{1, {}}, {2, {}}};
   const std::vector<PeerRecord> to_first{{0, {}}};
-  const auto late = sessions[0].offer({}, both, 50ms);
+  const auto late = naming([&] { return sessions[0].offer({}, both, 50ms); });
   ASSERT_TRUE(fails_naming(late, Errc::timed_out, "missing", {.value = 2}));
   EXPECT_EQ(late.error().text_view(), "1,2");
   EXPECT_TRUE(fails_with(sessions[0].offer({}, {}, 1ms), Errc::busy));

@@ -69,12 +69,13 @@ TEST(Regroup, NamesWhoHasNotAskedForIt) {
   auto sessions = world.join_all();
   lose(sessions, 0);
   require(sessions[1].verdict(kPatience));
-  const auto late = sessions[1].regroup(20ms);
+  const auto late = naming([&] { return sessions[1].regroup(20ms); });
   ASSERT_TRUE(fails_naming(late, Errc::timed_out, "missing", {.value = 2}));
   EXPECT_EQ(late.error().text_view(), "2,3");
   EXPECT_TRUE(fails_with(sessions[1].meet(1ms), Errc::busy)) << "until it is over";
   // A rank that waits in the lobby gets the same error.
-  const auto waiting = Exchanger::join(world.identity(0), {.timeout = 50ms});
+  const auto waiting =
+      naming([&] { return Exchanger::join(world.identity(0), {.timeout = 50ms}); });
   ASSERT_TRUE(fails_naming(waiting, Errc::timed_out, "missing", {.value = 2}));
   at_once(3, [&](Rank i) { EXPECT_TRUE(succeeds(sessions[i + 1].regroup(kPatience))); });
   for (Rank rank = 1; rank < 4; ++rank) {

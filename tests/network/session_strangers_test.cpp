@@ -50,7 +50,7 @@ TEST(Strangers, WithAWrongSecretGetAHelloAndNothingElse) {
   ASSERT_TRUE(rest);
   EXPECT_EQ(rest->size(), 0u);
   // It is logged after it was dropped.
-  for (const auto until = RawClient::Clock::now() + 10s;
+  for (const auto until = RawClient::Clock::now() + kPatience;
        log.count("secret") == 0 && RawClient::Clock::now() < until;)
     std::this_thread::yield();
   EXPECT_EQ(log.count("secret"), 1u);
@@ -110,22 +110,23 @@ TEST(Strangers, ThatAreSilentOrSlowGoAfterAWhile) {
   const auto hello = encode(new_hello(job_id("verbatim")));
   half.send(std::span{hello}.first(30));
   RawClient greeted{world.coordinator->port()};
-  auto stream = client_stream(std::nullopt);
-  greeted.greet(stream);
+  greeted.send(hello);  // It does not wait for the answer: on a busy machine it may be too late.
+  // A hello, and the longest first frame: at this pace it is over after more than a minute.
+  std::vector<std::byte> words{hello.begin(), hello.end()};
+  words.resize(kHelloBytes + 24 + 4 + 4096);
+  words[kHelloBytes + 24 + 1] = std::byte{4096 >> 8};  // Of its length.
   RawClient drip{world.coordinator->port()};
-  const auto start = std::chrono::steady_clock::now();
-  for (const std::byte each : hello) {
-    if (!drip.send(std::span{&each, 1})) break;
-    if (drip.until_end(20ms)) break;  // Paces the drip, too.
-  }
-  EXPECT_LT(std::chrono::steady_clock::now() - start, 1100ms) << "a word now and then buys no time";
+  const bool is_dropped = std::ranges::any_of(words, [&](const std::byte& each) {
+    return !drip.send(std::span{&each, 1}) || drip.until_end(20ms);  // Paces the drip, too.
+  });
+  EXPECT_TRUE(is_dropped) << "a word now and then buys no time";
   EXPECT_TRUE(silent.until_end());
   EXPECT_TRUE(half.until_end());
   EXPECT_TRUE(greeted.until_end());
 }
 
 TEST(Strangers, BeyondTheirNumberPushOutTheOldest) {
-  const World world{1, {.max_pending = 4}};
+  const World world{1, {.max_pending = 4, .handshake_timeout = kPatience}};
   std::vector<RawClient> strangers;
   for (int i = 0; i < 12; ++i) strangers.emplace_back(world.coordinator->port());
   for (int i = 0; i < 8; ++i) EXPECT_TRUE(strangers[static_cast<std::size_t>(i)].until_end()) << i;
@@ -187,7 +188,8 @@ void molest(std::uint16_t port, std::uint32_t kind, const Secret& overheard,
 TEST(Strangers, FortyOfThemBesideSixtyFourRanksChangeNothing) {
   constexpr Rank kWorld = 64;
   const Secret secret = Secret::random();
-  const World world{kWorld, {.secret = secret}};
+  // Strangers hang up by themselves. One that waits for a hello must get it, however slow it is.
+  const World world{kWorld, {.secret = secret, .handshake_timeout = kPatience}};
   std::atomic<bool> stop{false};
   std::vector<std::jthread> strangers;
   for (std::uint32_t i = 0; i < 40; ++i)
@@ -232,7 +234,7 @@ TEST(Strangers, AmongTheRanksAreLostWhenTheyBreakTheProtocol) {
 }
 
 TEST(Strangers, AmongTheRanksThatDoNotReadHoldNobodyUp) {
-  const World world{3, {.detect = 60s}};
+  const World world{3};
   RawClient client{world.coordinator->port()};
   auto stream = client_stream(std::nullopt);
   client.greet(stream);

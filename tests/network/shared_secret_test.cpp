@@ -8,9 +8,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <future>
 #include <memory>
+#include <optional>
 #include <string_view>
+#include <thread>
+#include <utility>
 
 #include "support/require.hpp"
 #include "verbatim/channel/rendezvous.hpp"
@@ -21,6 +23,9 @@ namespace {
 
 using namespace std::chrono_literals;
 using Bytes = std::vector<std::byte>;
+
+/// Much more than a meeting takes.
+constexpr std::chrono::seconds kMeeting{60};
 
 Bytes bytes_of(std::string_view text) {
   const auto bytes = std::as_bytes(std::span{text});
@@ -102,13 +107,17 @@ TEST(SharedSecret, ChangedAndRepeatedRecordsAreRefused) {
 class SecretMeeting : public testing::Test {
  protected:
   Result<Connection> meet(const Secret& here, const Secret& there) {
-    ListenOptions listening{.admit = admit_by_secret(here), .private_data = bytes_of("hello")};
+    ListenOptions listening{.admit = admit_by_secret(here),
+                            .private_data = bytes_of("hello"),
+                            .handshake_timeout = kMeeting};
     const Listener listener = require(Listener::open(domain, "127.0.0.1:0", listening));
-    auto accepted = std::async(std::launch::async, [&] { return listener.accept(500ms); });
-    auto dialled =
-        dial(domain, listener.address(), {.deadline = 400ms, .admit = admit_by_secret(there)});
-    static_cast<void>(accepted.get());
-    return dialled;
+    std::optional<Connection> accepted;  // Lives until the other side has met it.
+    const std::jthread accepting{[&](const std::stop_token& over) {
+      while (!accepted && !over.stop_requested())
+        if (auto client = listener.accept(10ms)) accepted.emplace(std::move(*client));
+    }};
+    return dial(domain, listener.address(),
+                {.deadline = kMeeting, .admit = admit_by_secret(there)});
   }
   Context context = require(open_device("soft0"));
   ProtectionDomain domain = require(context.allocate_domain());

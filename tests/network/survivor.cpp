@@ -72,7 +72,7 @@ int survive(std::string_view how, std::chrono::seconds patience) {
   auto board = domain->allocate_shared(4096, vb::Access::remote_write);
   auto own = domain->allocate(8);
   if (!board || !own) return 1;
-  const auto identity = vb::Bootstrap::find(20s);
+  const auto identity = vb::Bootstrap::find(60s);
   if (!identity) return fail("bootstrap", identity.error());
   std::printf("found\n");
   std::fflush(stdout);
@@ -94,7 +94,7 @@ int survive(std::string_view how, std::chrono::seconds patience) {
   }
   if (how != "regroup" && how != "rejoin") return 0;
   for (bool again = !is_new; again;) {
-    const auto regrouped = node->regroup(20s);
+    const auto regrouped = node->regroup(60s);
     if (!regrouped) return fail("regroup", regrouped.error());
     const auto present = std::ranges::count_if(node->members(), &vb::Member::present);
     std::printf("regrouped %d\n", static_cast<int>(present));
@@ -103,7 +103,7 @@ int survive(std::string_view how, std::chrono::seconds patience) {
   }
   for (int i = 0; i < 100; ++i)
     if (const auto met = node->barrier(); !met) return fail("barrier", met.error());
-  if (const auto left = node->leave(20s); !left) return fail("leave", left.error());
+  if (const auto left = node->leave(60s); !left) return fail("leave", left.error());
   std::printf("left\n");
   return 0;
 }

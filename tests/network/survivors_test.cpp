@@ -33,13 +33,15 @@ struct Launcher {
 };
 const Launcher kVerbatimRun{
     {VERBATIM_PROGRAM, "run", "-n"}, {"--keep-going", "--"}, true, "[%u] pid %d", 0};
-/// mpirun kills all ranks when one dies, unless an option says otherwise. Rank 0 coordinates.
-const Launcher kMpirun{
-    {"mpirun", "--allow-run-as-root", "--oversubscribe", "--enable-recovery", "--tag-output", "-n"},
-    {},
-    false,
-    "[1,%u]<stdout>:pid %d",
-    1};
+/// mpirun kills all ranks when one dies, unless an option says otherwise. Rank 0 coordinates. On a
+/// busy machine, OpenMPI 4.1's mpirun sometimes misses the end of a rank and waits for ever; by
+/// then it has printed everything.
+const Launcher kMpirun{{"timeout", "60", "mpirun", "--allow-run-as-root", "--oversubscribe",
+                        "--enable-recovery", "--tag-output", "-n"},
+                       {},
+                       false,
+                       "[1,%u]<stdout>:pid %d",
+                       1};
 
 /// The pids of the ranks, by rank, from the lines in which they print them.
 std::vector<pid_t> pids(const Launcher& launcher, const std::string& output, std::size_t world) {
@@ -69,11 +71,21 @@ std::size_t count_named(const std::string& output, std::size_t rank) {
       std::distance(std::sregex_iterator{output.begin(), output.end(), line}, {}));
 }
 
-std::vector<std::string> job(const Launcher& launcher, std::size_t world, const std::string& how) {
+/// Whether a round shows nothing: a rank timed out without names, because on a busy machine the
+/// coordinator's answer may not come within its 250 ms; or OpenMPI 4.1's mpirun failed by itself,
+/// with a rank that has no process number.
+bool shows_nothing(const Command::Outcome& outcome) {
+  return outcome.output.find("timed out: ranks missing") != std::string::npos ||
+         outcome.errors.find("PID 0 on") != std::string::npos;
+}
+
+/// `patience_s`: how long a rank waits for the others when it joins.
+std::vector<std::string> job(const Launcher& launcher, std::size_t world, const std::string& how,
+                             int patience_s = 60) {
   auto words = launcher.command;
   words.push_back(std::to_string(world));
   words.insert(words.end(), launcher.options.begin(), launcher.options.end());
-  words.insert(words.end(), {VERBATIM_SURVIVOR, how, launcher.watches ? "20" : "2"});
+  words.insert(words.end(), {VERBATIM_SURVIVOR, how, std::to_string(patience_s)});
   return words;
 }
 
@@ -85,14 +97,16 @@ class SurvivorsTest : public testing::TestWithParam<const char*> {
 
 void SurvivorsTest::kill_at_any_moment(const Launcher& launcher) {
   const std::string when = GetParam();
-  const int rounds = launcher.watches ? 67 : when == "start" ? 10 : 95;
+  const bool may_time_out = !launcher.watches && when == "start";
+  const int rounds = launcher.watches ? 67 : may_time_out ? 10 : 95;
+  int repeated = 0;
   const std::uint64_t seed = test::seed();
   SCOPED_TRACE(replay(seed));
   std::mt19937_64 random{seed};
   for (int round = 0; round < rounds && !HasFailure(); ++round) {
     SCOPED_TRACE("round " + std::to_string(round));
     const std::size_t world = 2 + random() % 4;
-    Command ranks{job(launcher, world, when == "start" ? "barrier" : when),
+    Command ranks{job(launcher, world, when == "start" ? "barrier" : when, may_time_out ? 5 : 60),
                   {"VERBATIM_DEVICE=soft0"}};
     // Open MPI 4.1 hangs if a process ends while it talks to its PMIx server.
     ASSERT_TRUE(ranks.prints(launcher.watches ? "pid " : "found", world)) << ranks.finish().output;
@@ -102,8 +116,15 @@ void SurvivorsTest::kill_at_any_moment(const Launcher& launcher) {
     }
     const auto pause = std::chrono::microseconds{random() % 20'000};
     std::this_thread::sleep_for(pause);  // wait: any moment will do
-    ASSERT_EQ(kill(pids(launcher, ranks.output(), world)[victim], SIGKILL), 0);
-    const auto [status, output, errors] = ranks.finish();
+    const pid_t pid = pids(launcher, ranks.output(), world)[victim];
+    ASSERT_GT(pid, 0) << ranks.output();
+    ASSERT_EQ(kill(pid, SIGKILL), 0);
+    const Command::Outcome outcome = ranks.finish();
+    if (!launcher.watches && shows_nothing(outcome) && ++repeated <= 3) {
+      --round;
+      continue;
+    }
+    const auto& [status, output, errors] = outcome;
     EXPECT_EQ(count_named(output, victim), world - 1)
         << "killed " << victim << " of " << world << " after " << pause.count() << " us\n"
         << output << errors;
@@ -126,7 +147,9 @@ TEST(Survivors, GoOnWithoutTheLostRank) {
   for (int round = 0; round < 5; ++round) {
     Command ranks{job(kVerbatimRun, 4, "regroup"), {"VERBATIM_DEVICE=soft0"}};
     ASSERT_TRUE(ranks.prints("] joined", 4)) << ranks.finish().output;
-    ASSERT_EQ(kill(pids(kVerbatimRun, ranks.output(), 4)[1], SIGKILL), 0);
+    const pid_t pid = pids(kVerbatimRun, ranks.output(), 4)[1];
+    ASSERT_GT(pid, 0) << ranks.output();
+    ASSERT_EQ(kill(pid, SIGKILL), 0);
     const auto [status, output, errors] = ranks.finish();
     EXPECT_EQ(count(output, "] regrouped 3\n"), 3u) << output << errors;
     EXPECT_EQ(count(output, "] left\n"), 3u) << output << errors;

@@ -110,7 +110,7 @@ class Servers : public testing::Test {
     auto reactor = require(Reactor::create(domain));
     auto pool = require(Pool::create(
         domain, {.bytes = kMostBytes, .count = static_cast<std::uint32_t>(2 * clients)}));
-    const DialOptions options{.deadline = 20s,
+    const DialOptions options{.deadline = 60s,
                               .channel = {.on = reactor, .max_sends = 1, .max_receives = 1}};
     const auto begin = Clock::now();
     std::vector<Channel> channels;
