@@ -9,8 +9,8 @@ An echo is eight bytes there and back: two sends, two receives.
 echo        instructions of an echo, counted by callgrind, when all channels take turns; compared
             with blocking calls on channels with separate completion queues
 busy        the same for one busy channel among many that wait; compared with one channel alone
-idle        how often the process wakes up while nothing arrives, after the first second; then each
-            channel has to echo
+idle        how often the process wakes up while nothing arrives, after it was quiet for a second;
+            then each channel has to echo
 memory      the memory of a channel that has filled its queues once, and its descriptors
 round_trip  microseconds of an echo between two threads on two cores: when the server sleeps
             (woken), and when it does not (busy); compared with one blocking channel. Medians of

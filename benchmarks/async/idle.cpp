@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <string>
 #include <thread>
 
@@ -28,6 +29,31 @@ long times_asleep() {
   return times;
 }
 
+/// Whether all threads except the calling one sleep.
+bool all_asleep() {
+  for (const auto& thread : std::filesystem::directory_iterator{"/proc/self/task"}) {
+    if (thread.path().filename() == std::to_string(gettid())) continue;
+    std::ifstream stat{thread.path() / "stat"};
+    stat.ignore(std::numeric_limits<std::streamsize>::max(), ')');
+    char state = 0;
+    if (stat >> state && state != 'S') return false;
+  }
+  return true;
+}
+
+/// Until nobody has woken up for a second, because the start may take long on a busy machine. A
+/// thread that wakes up more often is counted afterwards.
+void wait_until_quiet() {
+  constexpr int kMostSeconds = 60;
+  long before = -1;
+  for (int second = 0; second < kMostSeconds; ++second) {
+    const long now = times_asleep();
+    if (now == before && all_asleep()) return;
+    before = now;
+    std::this_thread::sleep_for(std::chrono::seconds{1});  // wait: for a second without a wake-up
+  }
+}
+
 }  // namespace
 
 int idle(const ProtectionDomain& domain, std::size_t channels, long seconds) {
@@ -39,10 +65,10 @@ int idle(const ProtectionDomain& domain, std::size_t channels, long seconds) {
     echoes.serve(servers);
     servers.run();
   }};
-  // wait: the benchmark measures a period of time.
-  std::this_thread::sleep_for(std::chrono::seconds{1});
+  wait_until_quiet();
   const long before = times_asleep();
-  std::this_thread::sleep_for(std::chrono::seconds{seconds - 1});
+  // wait: the benchmark measures a period of time.
+  std::this_thread::sleep_for(std::chrono::seconds{seconds});
   const long wake_ups = times_asleep() - before;
   echoes.ask(clients, channels, 1);
   servers.stop();

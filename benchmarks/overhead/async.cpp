@@ -16,7 +16,7 @@ struct World {
 };
 
 World make_world(const Fixture& fixture, std::size_t channels) {
-  World world{.reactor = need(Reactor::create(fixture.domain))};
+  World world{.reactor = make_reactor(fixture)};
   for (std::size_t i = 0; i < channels; ++i) {
     world.channels.push_back(
         connect_to_itself(fixture, {.on = world.reactor, .max_sends = 15, .max_receives = 15}));

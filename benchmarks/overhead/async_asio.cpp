@@ -13,7 +13,7 @@ namespace {
 
 struct World {
   explicit World(const Fixture& fixture)
-      : reactor(need(Reactor::create(fixture.domain))),
+      : reactor(make_reactor(fixture)),
         channel(connect_to_itself(fixture, {.on = reactor, .max_sends = 15, .max_receives = 15})),
         buffer(need(fixture.domain.allocate(fixture.message.size()))),
         loop(need(AsioReactor::create(io, reactor))) {}

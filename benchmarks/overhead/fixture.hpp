@@ -6,6 +6,7 @@
 /// times and waits for each completion, in the way in which a user of that layer writes it.
 /// Failures go to `report()`, which is out of line and takes them by reference, like error handling
 /// in real programs. The compiler therefore has to keep results in memory.
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -66,6 +67,10 @@ template <class T>
 T need(Result<T> result) {
   if (!result) report(result);
   return *std::move(result);
+}
+/// A reactor that logs nothing when the processor was away for a while: that would count.
+inline Reactor make_reactor(const Fixture& fixture) {
+  return need(Reactor::create(fixture.domain, {.warn = std::chrono::hours{1}}));
 }
 /// A channel that is connected to itself. The null provider completes whatever is posted.
 inline Channel connect_to_itself(const Fixture& fixture, const ChannelOptions& options = {}) {

@@ -17,7 +17,7 @@ struct World {
 };
 
 World make_world(const Fixture& fixture) {
-  Reactor reactor = need(Reactor::create(fixture.domain));
+  Reactor reactor = make_reactor(fixture);
   MultiChannel multi{reactor, fixture.domain};
   for (int i = 0; i < kPeers; ++i) {
     auto prepared = need(multi.prepare());
