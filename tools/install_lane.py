@@ -22,7 +22,7 @@ PLACE = Path("build/install").absolute()
 PACKAGE = Path("build/package").absolute()
 COMPILERS = ("g++", "clang++-19")
 ENVIRONMENT = {"VERBATIM_DEVICE": "soft0", "LC_ALL": "C"}
-LIMIT_S = 60
+LIMIT_S = 120
 ONE_AT_A_TIME = threading.Lock()  # The tutorial's program has a port of its own.
 
 
@@ -387,7 +387,7 @@ def in_bare_root(lane, packages):
                 lane.check(f"bare root: {program} of {page} runs, {compiler}", bool(problem),
                            problem)
             if page != "README.md":
-                between = ("build/program listen & server=$!; for i in $(seq 100); do "
+                between = ("build/program listen & server=$!; for i in $(seq 600); do "
                            "build/program dial hello && break; sleep 0.1; done; kill $server")
                 check(f"two processes, {page}, {compiler}", folder, "bash", "-c", between,
                       wanted="olleh")

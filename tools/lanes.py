@@ -357,23 +357,23 @@ def many_channels(lane):
 
 # name: (function, package groups of tools/install.sh, time-out in seconds)
 LANES = {
-    "style": (style, ["clang"], 120),
-    "unit": (unit, [], 900),
+    "style": (style, ["clang"], 600),
+    "unit": (unit, [], 1800),
     "compile-fail": (compile_fail, ["clang"], 1800),
     "tidy": (tidy, ["clang"], 1800),
     "soft": (soft, [], 1800),
     "soak": (soak, [], 1800),
     "preload": (preload, ["preload", "vm"], 1800),
-    "cookbook": (cookbook, [], 600),
+    "cookbook": (cookbook, [], 1200),
     "asan": (asan, ["clang"], 2400),
     "tsan": (tsan, ["clang"], 1800),
     "overhead": (overhead, ["clang", "bench"], 1200),
-    "async": (many_channels, ["bench"], 600),
+    "async": (many_channels, ["bench"], 1200),
     "rxe": (rxe, ["vm"], 1800),
     "network": (network, ["clang", "mpi", "vm"], 1800),
-    "examples": (examples, ["vm"], 900),
-    "cli": (cli, ["cli"], 600),
-    "docs": (docs, ["docs"], 600),
+    "examples": (examples, ["vm"], 1800),
+    "cli": (cli, ["cli"], 1200),
+    "docs": (docs, ["docs"], 1200),
     "install": (installing, ["clang", "install"], 1800),
 }
 LONG = [name for name in LANES if name != "style"]  # tidy does what style does

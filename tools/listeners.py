@@ -11,7 +11,7 @@ def free_port():
         return probe.getsockname()[1]
 
 
-def listens(port, process, patience_s=10):
+def listens(port, process, patience_s=60):
     """Waits until a process listens at the port. Looks into /proc, because a connection would end
     the server. Returns False if the process ended, or took too long."""
     wanted = f":{port:04X} "

@@ -18,8 +18,9 @@ PRELOAD = BUILD / "lib/libverbatim-preload.so"
 ALONE = BUILD / "lib/verbatim/libibverbs.so.1"
 PROGRAM = BUILD / "bin/verbatim"
 LINKS = ("ib", "eth")
-LIMIT_S = 40  # for one process
-LISTEN_S = 10  # until a server listens
+# Only what hangs takes so long, also where a processor is gone for seconds.
+LIMIT_S = 120  # for one process
+LISTEN_S = 60  # until a server listens
 
 
 def environment(**more):
@@ -44,7 +45,7 @@ class Tests:
 
     def finish(self, process, limit_s=LIMIT_S):
         """(exit status, output); the status is None if the process had to be ended."""
-        limit_s = self.lane.patience(limit_s)
+        limit_s = min(self.lane.patience(limit_s), self.lane.most_s())
         try:
             output, status = process.communicate(timeout=limit_s)[0], process.returncode
         except subprocess.TimeoutExpired:

@@ -8,7 +8,7 @@ out=$1
 shift
 for program in "$@"; do
   name=${program##*/}
-  timeout -k 5 120 "$program" >"$out/$name.log" 2>&1 </dev/null
+  timeout -k 5 400 "$program" >"$out/$name.log" 2>&1 </dev/null
   status=$?
   echo "$name $status" >>"$out/results"
   echo "$name: exit status $status"

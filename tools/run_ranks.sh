@@ -10,7 +10,7 @@ shift 2
 for program in "$@"; do
   for ranks in 2 4; do
     name=${program##*/}-$ranks
-    timeout -k 5 120 "$verbatim" run -n "$ranks" -- "$program" >"$out/$name.log" 2>&1 </dev/null
+    timeout -k 5 400 "$verbatim" run -n "$ranks" -- "$program" >"$out/$name.log" 2>&1 </dev/null
     status=$?
     echo "$name $status" >>"$out/results"
     echo "$name: exit status $status"

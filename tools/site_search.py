@@ -13,7 +13,7 @@ from pathlib import Path
 from site_browser import CANNOT, browser_of, serving, showing
 
 WORD, PAGE = "would_block", "errors.html"  # of two parts, one of them a stop word
-LIMIT_S = 60  # on a busy machine
+LIMIT_S = 240  # on a busy machine
 COPY = "search_check.html"
 REPORT = """<script>
 setInterval(() => {

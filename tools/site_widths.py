@@ -14,7 +14,7 @@ from pathlib import Path
 from site_browser import CANNOT, browser_of, serving, showing
 
 WIDTHS = (390, 1280)
-PAGE_LIMIT_S = 60  # for one page at one width, on a busy machine
+PAGE_LIMIT_S = 240  # for one page at one width, on a busy machine
 LOOK = """<!doctype html><title>widths</title><script>
 async function look() {
   for (const width of WIDTHS) for (const page of PAGES) {

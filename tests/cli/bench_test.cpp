@@ -164,7 +164,7 @@ struct Listening : ListeningEnd {
 /// Connects, sends, and waits for the other side's end. What it answered.
 std::string as_stranger(int port, const std::string& bytes) {
   const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  const timeval limit{.tv_sec = 20, .tv_usec = 0};
+  const timeval limit{.tv_sec = 60, .tv_usec = 0};
   setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
   sockaddr_in where{};
   where.sin_family = AF_INET;

@@ -19,6 +19,9 @@ namespace {
 using testing::HasSubstr;
 using testing::IsEmpty;
 
+/// For pairs that work: either end may have to wait for a processor.
+const std::string kLongS = "60";
+
 class DoctorPeerTest : public testing::Test {
  protected:
   DoctorPeerTest() {
@@ -47,8 +50,8 @@ class DoctorPeerTest : public testing::Test {
 };
 
 TEST_F(DoctorPeerTest, FindsThatAPairWorks) {
-  const std::string address = start({"--clients", "1"}, variables());
-  const auto outcome = run_verbatim({"doctor", address}, variables());
+  const std::string address = start({"--clients", "1", "--timeout", kLongS}, variables());
+  const auto outcome = run_verbatim({"doctor", address, "--timeout", kLongS}, variables());
   EXPECT_EQ(outcome.status, 0) << outcome.output << outcome.errors;
   EXPECT_THAT(outcome.output, HasSubstr("): works\n"));
   EXPECT_THAT(outcome.output, HasSubstr("reaching " + address + ": 1 of 1 pairs work"));
@@ -60,8 +63,9 @@ TEST_F(DoctorPeerTest, FindsThatAPairWorks) {
 
 TEST_F(DoctorPeerTest, TestsEachPair) {
   const std::string two = "VERBATIM_SOFT_DEVICES=2";
-  const std::string address = start({"--clients", "1"}, variables(two));
-  const auto outcome = run_verbatim({"doctor", address, "--json"}, variables(two));
+  const std::string address = start({"--clients", "1", "--timeout", kLongS}, variables(two));
+  const auto outcome =
+      run_verbatim({"doctor", address, "--json", "--timeout", kLongS}, variables(two));
   EXPECT_EQ(outcome.status, 0) << outcome.output << outcome.errors;
   const auto report = json_of(outcome);
   ASSERT_TRUE(report.is_object());
@@ -89,8 +93,8 @@ TEST_F(DoctorPeerTest, SaysWhyAPairCannotWork) {
 
 TEST_F(DoctorPeerTest, SaysThatAPairFails) {
   const std::string address = start({"--timeout", "0.5"}, variables());
-  // The device says that the message got no answer.
-  const auto outcome = run_verbatim({"doctor", "--timeout", "0.5", address},
+  // The device says that the message got no answer, long before this end would give up.
+  const auto outcome = run_verbatim({"doctor", "--timeout", kLongS, address},
                                     variables("VERBATIM_SOFT_FAULTS=fail@1=12"));
   EXPECT_EQ(outcome.status, 1) << outcome.output;
   EXPECT_THAT(outcome.output, HasSubstr("): fails\n"));
@@ -98,7 +102,7 @@ TEST_F(DoctorPeerTest, SaysThatAPairFails) {
 }
 
 TEST_F(DoctorPeerTest, StrangersAreDroppedAndTheServerGoesOn) {
-  const std::string address = start({"--clients", "1"}, variables());
+  const std::string address = start({"--clients", "1", "--timeout", kLongS}, variables());
   const auto port = static_cast<std::uint16_t>(std::stoi(address.substr(address.find(':') + 1)));
   sockaddr_in where{.sin_family = AF_INET,
                     .sin_port = htons(port),
@@ -113,7 +117,7 @@ TEST_F(DoctorPeerTest, StrangersAreDroppedAndTheServerGoesOn) {
             static_cast<ssize_t>(request.size()));
   ASSERT_TRUE(server->prints("dropped: read_record: malformed"));
   // The silent one is still there, and nobody waits for it.
-  const auto outcome = run_verbatim({"doctor", address}, variables());
+  const auto outcome = run_verbatim({"doctor", address, "--timeout", kLongS}, variables());
   EXPECT_EQ(outcome.status, 0) << outcome.output;
   EXPECT_EQ(server->finish().status, 0);
 }

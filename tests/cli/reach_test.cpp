@@ -124,12 +124,12 @@ TEST(Reach, TheServersQueuePairLivesUntilTheClientIsDone) {
   ASSERT_EQ(listen(listener.get(), 1), 0);
   ASSERT_EQ(getsockname(listener.get(), where, &size), 0);
   const std::vector<Candidate> candidates{{.device = "soft0", .port = 1, .gid_index = 0}};
-  const ReachOptions options{.pair_timeout = 5s, .connect_timeout = 5s};
+  const ReachOptions options{.pair_timeout = 60s, .connect_timeout = 60s};
   unsigned served = 0;
   std::jthread server{[&] {
     // What opens a descriptor must not block: the client could not open its own.
     pollfd coming{.fd = listener.get(), .events = POLLIN, .revents = 0};
-    poll(&coming, 1, 20'000);
+    poll(&coming, 1, 60'000);
     auto client = detail::PrivateDescriptor::opened_by(
         [&] { return accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK); });
     const auto outcome = serve(std::move(client), candidates, options);

@@ -96,8 +96,9 @@ class Nic {
 class Signal {
  public:
   void set() { flag_.store(true, std::memory_order_relaxed); }
+  [[nodiscard]] bool is_set() const { return flag_.load(std::memory_order_relaxed); }
   void wait() const {
-    while (!flag_.load(std::memory_order_relaxed)) sched_yield();
+    while (!is_set()) sched_yield();
   }
 
  private:

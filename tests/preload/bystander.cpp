@@ -4,10 +4,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <future>
 #include <iostream>
+#include <iterator>
 #include <locale>
 #include <new>
 #include <regex>
@@ -17,6 +20,17 @@
 #include <thread>
 
 namespace {
+
+/// Until no other thread is listed, 30 s at most: the kernel may list one for a moment after it was
+/// joined.
+void wait_until_alone() {
+  namespace fs = std::filesystem;
+  using Clock = std::chrono::steady_clock;
+  const auto end = Clock::now() + std::chrono::seconds{30};
+  const fs::path threads{"/proc/self/task"};
+  while (std::distance(fs::directory_iterator{threads}, {}) > 1 && Clock::now() < end) {
+  }
+}
 
 /// The lines of /proc about threads and signals. A library that does nothing changes none of them.
 void print_status() {
@@ -59,6 +73,7 @@ int main() {
   int status = 0;
   waitpid(child, &status, 0);
   std::cout << "it said " << WEXITSTATUS(status) << '\n';
+  wait_until_alone();
   print_status();
   return 3;
 }

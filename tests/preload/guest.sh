@@ -18,10 +18,10 @@ check() {  # check NAME COMMAND...
 }
 
 pingpong() {  # pingpong DEVICE GID
-  local command=(timeout 60 ibv_rc_pingpong -d "$1" -g "$2" -n 50 -c) server
+  local command=(timeout 200 ibv_rc_pingpong -d "$1" -g "$2" -n 50 -c) server
   "${command[@]}" &
   server=$!
-  for _ in $(seq 200); do
+  for _ in $(seq 600); do
     # 18515; 0A: it listens. An earlier connection to that port may still be there.
     cat /proc/net/tcp /proc/net/tcp6 | awk '{ print $2, $4 }' | grep -q ':4853 0A' && break
     sleep 0.1
@@ -42,7 +42,7 @@ check "the real device tells of itself" ibv_devinfo -v -d rxe0
 check "so does ours" ibv_devinfo -v -d soft0
 check "data goes through the real device" pingpong rxe0 1
 check "and through ours" pingpong soft0 0
-check "ours behaves as the manual says" timeout 60 "$conventions" soft0
+check "ours behaves as the manual says" timeout 200 "$conventions" soft0
 # ibv_devinfo opens all of them, one after the other, and closes them.
 check "both in one process" ibv_devinfo
 exit $((failures > 0))

@@ -4,7 +4,9 @@
 //   over queue pair 0x ... on soft0, and thread ... comes in ... <use>
 // EXPECT tsan: data race ... <use> ... Previous write of size ... <post>
 // One thread waits, and another one posts to the same channel.
-#include "misuse/channel_misuse.hpp"
+#include <unistd.h>
+
+#include "misuse/reactor_misuse.hpp"
 #include "verbatim/channel/unsafe.hpp"
 
 namespace verbatim::test {
@@ -14,20 +16,18 @@ VERBATIM_MISUSE(two_threads) {
   Channels c;
   Signal posted;
   Signal over;
-  std::thread other{[&] {
+  std::thread other{[&, waiter = gettid()] {
     posted.wait();
     for (int i = 0; i < 100; ++i) {
-      {
-        const auto dropped = unsafe::post(c.left, Receive{});  // <use>
-      }
-      std::this_thread::sleep_for(kPause);  // wait: the first thread has to get into its wait
+      std::this_thread::sleep_for(kPause);  // wait: under Valgrind threads sleep for each other
+      wait_until_asleep(waiter);            // In its wait.
+      const auto dropped = unsafe::post(c.left, Receive{});  // <use>
     }
     over.set();
   }};
   auto receiving = unsafe::post(c.left, Receive{});  // <post>
   posted.set();
-  static_cast<void>(receiving.ready_within(std::chrono::milliseconds{500}));
-  over.wait();
+  while (!over.is_set()) static_cast<void>(receiving.ready_within(std::chrono::milliseconds{500}));
   other.join();
 }
 
