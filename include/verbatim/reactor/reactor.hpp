@@ -162,7 +162,8 @@ class Reactor {
 
   /// Makes run() return as soon as possible. From any thread.
   void stop() noexcept;
-  /// Runs `work` in the reactor's thread. From any thread.
+  /// Runs `work` in the reactor's thread. From any thread. If run() is about to return, the next
+  /// run() or poll() runs it; work that never ran is destroyed with the reactor.
   void submit(std::function<void()> work);
 
   Reactor(Reactor&&) noexcept;
