@@ -56,6 +56,18 @@ void ScopeLedger::record(ScopeState& scope, const ScopeFailure& failure) {
   failed.push_back({&scope, scope.is_shared, failure});
 }
 
+namespace {
+
+/// Whether a slot comes back by itself. That of a handle does not until its result is taken, and
+/// the thread that would take it is the one that asks.
+bool gives_back(const OperationQueue& queue) noexcept {
+  return std::ranges::any_of(slots_of(queue), [](const Slot& slot) {
+    return slot.state == SlotState::detached || slot.state == SlotState::orphaned;
+  });
+}
+
+}  // namespace
+
 bool make_room(ChannelCore& channel, OperationQueue& queue, std::uint64_t refused,
                ScopeState& scope, std::chrono::steady_clock::time_point& since) noexcept {
   ChannelState& state = whole(channel);
@@ -68,13 +80,14 @@ bool make_room(ChannelCore& channel, OperationQueue& queue, std::uint64_t refuse
   Patience patience{state, Deadline{}, since};
   bool looked = false;
   // Looks at least once. If a slot is free here, the device was the one without room.
-  const auto has_room = [&] {
-    return std::exchange(looked, true) && (queue.free != nullptr || state.cause);
+  const auto is_over = [&] {
+    return std::exchange(looked, true) &&
+           (queue.free != nullptr || state.cause || !gives_back(queue));
   };
-  if (!state.wait_until(has_room, patience))
+  if (!state.wait_until(is_over, patience))
     state.expire(state.late("wait", &queue == &state.sends && state.awaits_receive()));
   since = patience.start();
-  return state.cause ? give_up() : true;
+  return state.cause || queue.free == nullptr ? give_up() : true;
 }
 
 namespace {

@@ -155,7 +155,8 @@ class Scope {
     return handles;
   }
   /// For work without a handle: the scope waits for all of it and reports failures. Waits for room
-  /// if the queue is full.
+  /// if the queue is full; if handles have all of it, that is a failure (`would_block`) at once,
+  /// because a handle keeps its place until its result is taken.
   template <class Work>
   VERBATIM_HOT void post_detached(const Work& work,
                                   std::source_location where = std::source_location::current()) {

@@ -53,7 +53,7 @@ class PeerScope {
       return refuse(peer, where);
     return post_known(peer, work, where);
   }
-  /// For work without a handle. Waits for room if that peer's queue is full.
+  /// For work without a handle. Waits for room if that peer's queue is full, as in Scope.
   template <class Work>
   void post_detached(PeerIndex peer, const Work& work,
                      std::source_location where = std::source_location::current()) {

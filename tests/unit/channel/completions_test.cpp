@@ -206,6 +206,43 @@ TEST_F(Refusals, DetachedPostDoesNotWaitForEverForTheDevice) {
   EXPECT_EQ(channel().cause()->code, Errc::timed_out);
 }
 
+TEST_F(Refusals, DetachedPostDoesNotWaitForHandlesOfItsOwnThread) {
+  open_channel({.max_sends = 2, .timeout = 1h});
+  Buffer memory = buffer();
+  const auto outcome = channel().scope([&](Scope& scope) {
+    const Operation first = scope.post(Send{memory.gather()});
+    const Operation second = scope.post(Send{memory.gather()});
+    script.complete_all(script.sends);
+    scope.post_detached(Send{memory.gather()});  // Both are done, and keep their places.
+    EXPECT_TRUE(succeeds(scope.wait(first)));
+    EXPECT_TRUE(succeeds(scope.wait(second)));
+  });
+  ASSERT_FALSE(outcome.has_value());
+  ASSERT_EQ(outcome.error().operations.size(), 1u);
+  EXPECT_EQ(outcome.error().operations[0].code, Errc::would_block);
+  EXPECT_FALSE(channel().cause());
+}
+
+TEST_F(Refusals, DetachedPostWaitsForTheOneAmongHandlesThatGivesItsPlaceBack) {
+  open_channel({.max_sends = 2, .timeout = 1h});
+  Buffer memory = buffer();
+  const auto outcome = channel().scope([&](Scope& scope) {
+    const Operation first = scope.post(Send{memory.gather()});
+    scope.post_detached(Send{memory.gather()});
+    script.on_empty = [&] {
+      if (script.sends.size() == 2 && script.completions.empty())
+        script.complete(script.sends[1].id);
+    };
+    scope.post_detached(Send{memory.gather()});
+    script.on_empty = {};
+    ASSERT_EQ(script.sends.size(), 3u);
+    script.complete(script.sends[0].id);
+    script.complete(script.sends[2].id);
+    EXPECT_TRUE(succeeds(scope.wait(first)));
+  });
+  EXPECT_TRUE(outcome.has_value());
+}
+
 TEST_F(Refusals, OldOnesKeepTheirCode) {
   open_channel({.max_sends = 1});
   std::vector<Pending<Buffer>> refused;
